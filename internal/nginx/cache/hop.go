@@ -12,11 +12,13 @@ import (
 
 const (
 	// onOwner and onStandIn are the locations that look an object up in another pod, fetchOwner and fetchStandIn those
-	// that have that pod fetch it.
-	onOwner      = "@owner"
-	onStandIn    = "@stand_in"
-	fetchOwner   = "@fetch_from_owner"
-	fetchStandIn = "@fetch_from_stand_in"
+	// that have that pod fetch it, and foundOnOwner and foundOnStandIn those that get what it has said that it has.
+	onOwner        = "@owner"
+	onStandIn      = "@stand_in"
+	fetchOwner     = "@fetch_from_owner"
+	fetchStandIn   = "@fetch_from_stand_in"
+	foundOnOwner   = "@found_on_owner"
+	foundOnStandIn = "@found_on_stand_in"
 
 	// afterOwner and afterStandIn are the locations after an answer that may be nginx's own and not about the object.
 	afterOwner   = "$after_owner"
@@ -39,6 +41,10 @@ const (
 
 	// connectTimeout is how long a pod may take to accept a connection.
 	connectTimeout = 300 * time.Millisecond
+
+	// leastPatience is how long at least a pod may take for each read of an object that it has: a busy hard disk, with
+	// requests that wait in its thread pool.
+	leastPatience = 10 * time.Second
 )
 
 // plain returns the map for plainVariable, if something needs it.
@@ -113,9 +119,9 @@ type hops struct{ door }
 
 // hop is a pod that is asked.
 type hop struct {
-	// pod is the variable with its name. look and fetch are the locations that ask it.
-	pod, look, fetch string
-	// next is where a request goes if the pod does not answer. after is the variable that is fetch if the answer is about
+	// pod is the variable with its name. look, fetch and found are the locations that ask it.
+	pod, look, fetch, found string
+	// next is where a request goes if the pod does not answer. after is the variable that is found if the answer is about
 	// the object, and else next.
 	next  conf.Argument
 	after string
@@ -129,17 +135,27 @@ type hop struct {
 // has the pod fetch it, for as long as an origin may take.
 //
 // The limit of time also holds between two reads of a body. Where a disk may take long for one without having failed
-// (see asksFirst), the first question is for the header alone, and the body comes by the second.
+// (see asksFirst), the first question is for the header alone, and the body comes by the second. A pod that has the
+// object then gets the time of some probes, or one that stops between the two would take that of a slow origin.
 func (p hops) hopLocations() conf.Block {
 	if !p.hops() {
 		return nil
 	}
 	var block conf.Block
 	for _, h := range []hop{
-		{ownerVariable, onOwner, fetchOwner, conf.Expression(orStandIn), afterOwner, agentapi.TagPeer},
-		{standInVariable, onStandIn, fetchStandIn, conf.Expression(hereVariable), afterStandIn, agentapi.TagStandIn},
+		{
+			ownerVariable, onOwner, fetchOwner, p.found(foundOnOwner, fetchOwner),
+			conf.Expression(orStandIn), afterOwner, agentapi.TagPeer,
+		},
+		{
+			standInVariable, onStandIn, fetchStandIn, p.found(foundOnStandIn, fetchStandIn),
+			conf.Expression(hereVariable), afterStandIn, agentapi.TagStandIn,
+		},
 	} {
-		block = append(block, p.look(h), p.fetch(h))
+		block = append(block, p.look(h), p.fetch(h, h.fetch, p.LongestFetch()+connectTimeout))
+		if h.found != h.fetch {
+			block = append(block, p.fetch(h, h.found, max(leastPatience, 5*p.hopTimeout())))
+		}
 	}
 	return append(block, p.unsatisfiable(rangeOverHop, agentapi.TagPeer))
 }
@@ -155,6 +171,15 @@ func (s site) asksFirst() bool {
 	return s.hasSlices()
 }
 
+// found returns the location for what a pod has said that it has. Of slices, it has said so of the first alone, so the
+// others may take as long as an origin.
+func (s site) found(found, fetch string) string {
+	if s.asksFirst() && !s.hasSlices() {
+		return found
+	}
+	return fetch
+}
+
 // hopTimeout returns how long a pod may take to look an object up: as long as the slowest disk's probe.
 func (n node) hopTimeout() time.Duration {
 	var longest time.Duration
@@ -167,14 +192,17 @@ func (n node) hopTimeout() time.Duration {
 // afterMaps returns the maps for afterOwner and afterStandIn. An answer about the object asks for a redirect where the
 // first question is for the header alone; elsewhere, a stored 400 is like none.
 func (k core) afterMaps() conf.Block {
-	after := func(variable, next conf.Expression, fetch conf.Literal) conf.Directive {
+	after := func(variable, next conf.Expression, found string) conf.Directive {
 		rows := conf.Block{conf.D("default", next)}
 		if k.asksFirst() {
-			rows = append(rows, conf.Row(conf.Expression("~^@"), fetch))
+			rows = append(rows, conf.Row(conf.Expression("~^@"), conf.Literal(found)))
 		}
 		return conf.Map("$upstream_http_x_accel_redirect", variable, rows...)
 	}
-	return conf.Block{after(afterOwner, orStandIn, fetchOwner), after(afterStandIn, hereVariable, fetchStandIn)}
+	return conf.Block{
+		after(afterOwner, orStandIn, k.found(foundOnOwner, fetchOwner)),
+		after(afterStandIn, hereVariable, k.found(foundOnStandIn, fetchStandIn)),
+	}
 }
 
 // look asks a pod for what it has cached.
@@ -189,7 +217,7 @@ func (p hops) look(h hop) conf.Directive {
 		setHeader("Content-Length", conf.Literal("")),
 	}
 	if p.asksFirst() {
-		ask = h.fetch
+		ask = h.found
 		block = append(block, conf.D("proxy_method", conf.Literal("HEAD")))
 	}
 	// What a server answers before it looks at its locations: a line that is too long, a protocol that it does not
@@ -203,25 +231,26 @@ func (p hops) look(h hop) conf.Directive {
 	return location(h.look, block...)
 }
 
-// fetch makes a pod fetch an object.
+// fetch returns a location that makes a pod fetch an object, or send what it has. patience is how long the pod may take
+// for the header, and between two reads of the body.
 //
 // A request that the stand-in does not fetch either has taken so many of nginx's redirects that it goes to the location
 // waiting of its disk, which fails over to the origin at once. For that, it has to have a disk.
-func (p hops) fetch(h hop) conf.Directive {
-	last := h.fetch == fetchStandIn && len(p.disks) > 0
+func (p hops) fetch(h hop, name string, patience time.Duration) conf.Directive {
+	last := h.look == onStandIn && len(p.disks) > 0
 	if last {
 		h.next = conf.Literal(waiting)
 	}
 	block := conf.Block{
 		p.toPeer(peerName + h.pod),
-		conf.D("proxy_read_timeout", conf.Time(p.LongestFetch()+connectTimeout)),
+		conf.D("proxy_read_timeout", conf.Time(patience)),
 		conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOverHop)), // see noSuchRange
 	}
 	block = append(block, p.overHop(h, "")...)
 	if last {
 		block = append(block, set(gatewayDisk, conf.Expression(diskVariable)))
 	}
-	return location(h.fetch, block...)
+	return location(name, block...)
 }
 
 // toPeer passes a request on to another pod, as the client sent it.
