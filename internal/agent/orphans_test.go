@@ -17,6 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestOrphans checks that temporary files of an nginx that was killed are removed after the next one has started, from
@@ -70,7 +71,12 @@ func TestOrphans(t *testing.T) {
 	}
 	fetch("/slow/1")
 	fetch("/slow/2")
-	p.eventually("two objects are being stored", func() bool { return len(temporary()) == 2 })
+	await.Until(t, func() string {
+		if paths := temporary(); len(paths) != 2 {
+			return fmt.Sprintf("two objects are not being stored; temporary files: %q", paths)
+		}
+		return ""
+	})
 	killed := p.nginx.Processes() // the master first, so that it starts no others
 	for _, pid := range killed {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Processes says when nginx's processes started.
 type Processes struct {
-	// Boot is when the machine was started, by its clock of now.
+	// Boot is when the machine was started, by its clock of now, or some time before.
 	Boot time.Time
 	// Master is how long after Boot nginx's master started. Oldest is how long after Boot the oldest process did that may
 	// still write to a cache: a worker, an old one too, or a process of another master that has not ended yet. Without
@@ -103,10 +103,12 @@ func parseStart(stat []byte) (time.Duration, error) {
 	return time.Duration(count) * ticks, nil
 }
 
-// bootTime returns when the machine was started, by its clock of now.
+// bootTime returns when the machine was started, by its clock of now. If this process is held up between its two clocks,
+// the time is too early, never too late: a file of a running nginx must not count as older than nginx.
 func bootTime() (time.Time, error) {
+	now := time.Now()
 	since, err := sinceBoot()
-	return time.Now().Add(-since), err
+	return now.Add(-since), err
 }
 
 // sinceBoot returns how long ago the machine was started.
