@@ -22,6 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agents"
 	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 	"github.com/cachenode/cachenode-operator/internal/validation"
@@ -85,9 +86,8 @@ type Cluster struct {
 	Domain string
 	// Resolvers are the DNS servers that agents ask; empty means those in each pod's own resolv.conf.
 	Resolvers []string
-	// AgentImage is the image that the pods get the agent from, by default the operator's own.
-	AgentImage      string
-	AgentPullPolicy corev1.PullPolicy
+	// Images are those of new pods. The agent's is by default the operator's own.
+	Images manifest.Images
 	// Namespaces are those whose CacheNodes are reconciled; empty means all.
 	Namespaces []string
 	// MaxVolumes is how many volumes the CacheNodes of a namespace may have together; 0 means any number.

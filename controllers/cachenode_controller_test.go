@@ -131,7 +131,7 @@ func TestReconcile(t *testing.T) {
 		generation := set.Generation
 		o.stop()
 		o = o.again(whole, func(r *CacheNodeReconciler) {
-			r.Agents.Calls.Report, r.Cluster.AgentImage = a.read, "localhost/cachenode-operator:next"
+			r.Agents.Calls.Report, r.Cluster.Images.Agent = a.read, "localhost/cachenode-operator:next"
 		})
 		a.set(func() { a.o = o })
 		o.t = t

@@ -34,7 +34,7 @@ func (r *CacheNodeReconciler) planStorage(ctx context.Context, s scope, o observ
 		CacheNode: o.leaving.cacheNode, Now: s.now, Pods: o.pods, Verbs: storage.ReadVerbs(s.cacheNode),
 		Since: s.last.storage, Disks: o.agents.unhealthy(),
 		Allowed: r.Cluster.Policy.AllowsLocalPath, MaxVolumes: r.Cluster.MaxVolumes,
-		Scout: manifest.ScoutImage{Image: r.Cluster.AgentImage, PullPolicy: r.Cluster.AgentPullPolicy},
+		Scout: manifest.ScoutImage{Image: r.Cluster.Images.Agent, PullPolicy: r.Cluster.Images.AgentPullPolicy},
 	}
 	from := reader.Reader{
 		Cache: r.Client, Live: r.Live, Own: byInstance(s.cacheNode), Scouts: byScoutsOf(s.cacheNode),

@@ -31,6 +31,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/agents"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
@@ -189,7 +190,8 @@ func startOperatorAt(
 		Agents: agents.New(clock, o.queues.ofAgents(clock)),
 		Clock:  clock,
 		Cluster: Cluster{
-			Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test", Policy: policy,
+			Domain: "cluster.local", Policy: policy,
+			Images: manifest.Images{Agent: "localhost/cachenode-operator:test", Nginx: v1alpha1.DefaultImage},
 		},
 		Concurrency: 8,
 	}

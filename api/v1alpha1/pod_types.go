@@ -83,17 +83,19 @@ type Logs struct {
 	Level string `json:"level,omitempty"`
 }
 
-// DefaultImage is the nginx image of CacheNodes that name none.
-const DefaultImage = "docker.io/library/nginx:1.30"
+// DefaultImage is the nginx image of an operator that is given none: the oldest supported version, so that its source
+// names a patched one. A release gives its operator a newer one, by digest.
+const DefaultImage = "docker.io/library/nginx:1.30.4"
 
 // Pod configures the pods. A change of any field replaces them.
 type Pod struct {
 	// image is the nginx image, version 1.30.4 or newer (1.31.3 of the mainline): older ones have security holes. It must
 	// have nginx and sh in its path and, with a memory tier, nginx's auth_request module, as the stock images have. With
 	// ngx_http_js_module, which the -slim variants lack, requests for what may not be stored do not wait for each other.
-	// The operator sets command, user, paths and signals. At most 512 characters. Default docker.io/library/nginx:1.30.
+	// The operator sets command, user, paths and signals. At most 512 characters. Unset, pods get the operator's
+	// (--nginx-image, the chart's nginxImage): another one there replaces no pods, and they get it when they are replaced
+	// for another reason, such as the annotation cachenode.io/restart.
 	// +optional
-	// +kubebuilder:default="docker.io/library/nginx:1.30"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`

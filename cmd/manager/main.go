@@ -29,6 +29,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/controllers"
 	"github.com/cachenode/cachenode-operator/internal/agents"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -38,7 +39,7 @@ type options struct {
 	probeAddress                 string
 	leaderElection               bool
 	clusterDomain, resolvers     string
-	agentImage, agentPullPolicy  string
+	images                       manifest.Images
 	policy                       policyFlags
 	watchNamespaces              string
 	concurrency, maxVolumes      int
@@ -66,10 +67,12 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.resolvers, "resolvers", "",
 		"comma-separated addresses of the DNS servers that cache pods ask for names; "+
 			"default: those in each cache pod's /etc/resolv.conf")
-	flags.StringVar(&o.agentImage, "agent-image", "",
+	flags.StringVar(&o.images.Agent, "agent-image", "",
 		"the image from which new cache pods get the agent; "+
 			"default: the image of the pod that the environment variables POD_NAMESPACE and POD_NAME name")
-	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "",
+	flags.StringVar(&o.images.Nginx, "nginx-image", v1alpha1.DefaultImage,
+		"the nginx image of new cache pods whose CacheNode names none (spec.pod.image), best with a digest")
+	flags.StringVar((*string)(&o.images.AgentPullPolicy), "agent-image-pull-policy", "",
 		"the pull policy of that image: Always, IfNotPresent or Never; default: the cluster's")
 	o.policy.bind(flags)
 	flags.StringVar(&o.watchNamespaces, "watch-namespaces", "",
@@ -174,9 +177,9 @@ func run(o options, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if o.agentImage == "" {
+	if o.images.Agent == "" {
 		namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME")
-		if o.agentImage, err = ownImage(context.Background(), mgr.GetAPIReader(), namespace, name); err != nil {
+		if o.images.Agent, err = ownImage(context.Background(), mgr.GetAPIReader(), namespace, name); err != nil {
 			return err
 		}
 	}
@@ -199,7 +202,7 @@ func run(o options, config *rest.Config) error {
 		Concurrency: o.concurrency,
 		Cluster: controllers.Cluster{
 			Domain: policy.ClusterDomain, Resolvers: resolvers,
-			AgentImage: o.agentImage, AgentPullPolicy: corev1.PullPolicy(o.agentPullPolicy),
+			Images:     o.images,
 			Policy:     policy,
 			MaxVolumes: o.maxVolumes,
 			Namespaces: list(o.watchNamespaces),

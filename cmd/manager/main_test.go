@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
@@ -39,7 +41,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	o, err := parse([]string{"--agent-image=a", "--resolvers=10.0.0.1"})
-	if err != nil || o.agentImage != "a" || o.clusterDomain != "cluster.local" || o.resolvers != "10.0.0.1" {
+	images := manifest.Images{Agent: "a", Nginx: v1alpha1.DefaultImage}
+	if err != nil || o.images != images || o.clusterDomain != "cluster.local" || o.resolvers != "10.0.0.1" {
 		t.Errorf("got %+v, error %v", o, err)
 	}
 }

@@ -21,7 +21,8 @@ func TestBefore(t *testing.T) {
 		cacheNode.Spec.MemoryTier.Enabled, cacheNode.Spec.IO.Mode = &tier, mode
 		cacheNode.Spec.MemoryTier = effective.MemoryTier(cacheNode.Spec, false)
 		input := manifest.NewPodInput(effective.CacheNode{CacheNode: cacheNode})
-		template, _, err := manifest.NewTemplate(input, "", "operator", "", "revision")
+		template, _, err := manifest.NewTemplate(
+			input, "", manifest.Images{Agent: "operator", Nginx: v1alpha1.DefaultImage}, "revision")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,9 +47,7 @@ var beforeNginx = `for p in /proc/[0-9]*; do ` +
   rm -f ` + layout.NginxSockets + `
   ulimit -n "$(ulimit -H -n)"`
 
-func podTemplate(
-	in PodInput, hash, agentImage string, agentPullPolicy corev1.PullPolicy, revision string,
-) corev1.PodTemplateSpec {
+func podTemplate(in PodInput, hash string, images Images, revision string) corev1.PodTemplateSpec {
 	pod := in.Pod
 	labels := naming.Labels(in.Name)
 	for key, value := range pod.Labels {
@@ -93,7 +91,7 @@ func podTemplate(
 				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 				SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			InitContainers: []corev1.Container{agentInstaller(agentImage, agentPullPolicy), agentContainer(in)},
+			InitContainers: []corev1.Container{agentInstaller(images.Agent, images.AgentPullPolicy), agentContainer(in)},
 			Containers:     []corev1.Container{nginxContainer(in)},
 			Volumes:        volumes(in),
 		},

@@ -146,10 +146,20 @@ type Template struct {
 // templatesBefore is how many other templates are kept.
 const templatesBefore = 2
 
-func newTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) Template {
+// Images are those that new templates get from the operator. They are no input: with other ones, pods stay as they are.
+type Images struct {
+	// Agent is where the agent comes from, AgentPullPolicy is its pull policy, "" for the cluster's default.
+	Agent           string
+	AgentPullPolicy corev1.PullPolicy
+	// Nginx is for a CacheNode that names none (spec.pod.image).
+	Nginx string
+}
+
+func newTemplate(in PodInput, hash string, images Images, revision string) Template {
+	in.Pod.Image = cmp.Or(in.Pod.Image, images.Nginx)
 	return Template{
 		InputHash: hash,
-		Template:  podTemplate(in, hash, agentImage, agentPullPolicy, revision),
+		Template:  podTemplate(in, hash, images, revision),
 		Claims:    claimTemplates(in),
 	}
 }
@@ -158,19 +168,19 @@ func newTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.Pu
 // that, if that has the same input. Otherwise it is a new one, whose pods start with the given revision if that is
 // offered. changed is false if the previous template stays.
 func NewTemplate(
-	in PodInput, previous, agentImage string, agentPullPolicy corev1.PullPolicy, revision string,
+	in PodInput, previous string, images Images, revision string,
 ) (t Template, changed bool, err error) {
 	hash, err := in.Hash()
 	if err != nil {
 		return Template{}, false, err
 	}
 	if json.Unmarshal([]byte(previous), &t) != nil || t.InputHash == "" {
-		return newTemplate(in, hash, agentImage, agentPullPolicy, revision), true, nil
+		return newTemplate(in, hash, images, revision), true, nil
 	}
 	if t.InputHash == hash {
 		return t, false, nil
 	}
-	next := newTemplate(in, hash, agentImage, agentPullPolicy, revision)
+	next := newTemplate(in, hash, images, revision)
 	others := append([]Template{{InputHash: t.InputHash, Template: t.Template, Claims: t.Claims}}, t.Before...)
 	for _, other := range others {
 		if other.InputHash == hash {

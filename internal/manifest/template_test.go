@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"testing"
 
@@ -91,5 +92,41 @@ func TestAddingADiskEndsWithAllPods(t *testing.T) {
 		if len(pods) < replicas || next.IsOrdered(pods) {
 			t.Errorf("seed %d: the pods have %v", seed, pods)
 		}
+	}
+}
+
+// TestImagesOfNewTemplates checks that a pod template has the operator's nginx image if the CacheNode names none, that
+// another one changes no template, and that a restart then takes it.
+func TestImagesOfNewTemplates(t *testing.T) {
+	image := func(t *testing.T, in PodInput, before Template, images Images) (string, Template) {
+		t.Helper()
+		previous, err := json.Marshal(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, _, err := NewTemplate(in, string(previous), images, "0123456789ab")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next.Template.Spec.Containers[0].Image, next
+	}
+	first, later := Images{Agent: "agent:1", Nginx: "nginx:1"}, Images{Agent: "agent:2", Nginx: "nginx:2"}
+	for name, tt := range map[string]struct{ names, atFirst, restarted string }{
+		"the operator's": {"", "nginx:1", "nginx:2"},
+		"its own":        {"mirror:1", "mirror:1", "mirror:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := PodInput{Name: "edge"}
+			in.Pod.Image = tt.names
+			got, template := image(t, in, Template{}, first)
+			upgraded, template := image(t, in, template, later)
+			if got != tt.atFirst || upgraded != tt.atFirst {
+				t.Errorf("at first %s, after an upgrade of the operator %s, want %s", got, upgraded, tt.atFirst)
+			}
+			in.Restart = "now"
+			if got, _ := image(t, in, template, later); got != tt.restarted {
+				t.Errorf("after a restart %s, want %s", got, tt.restarted)
+			}
+		})
 	}
 }

@@ -97,8 +97,11 @@ func (l *conditionList) outdated() {
 		restart += ", and make the spec acceptable: until then, no pod is replaced"
 	}
 	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix: %s"+restart, unsafe)
-	note(v1alpha1.ReasonNginxTooOld, "nginx older than "+agentapi.MinNginx+
-		", which has security holes: %s; name a newer image in spec.pod.image", nginx)
+	newer := "; name a newer image in spec.pod.image"
+	if l.CacheNode.Spec.Pod.Image == "" { // new pods get the operator's
+		newer = restart
+	}
+	note(v1alpha1.ReasonNginxTooOld, "nginx older than "+agentapi.MinNginx+", which has security holes: %s"+newer, nginx)
 	note(v1alpha1.ReasonAgentOutdated, "agents older than the operator: %s"+restart, old)
 	before := meta.FindStatusCondition(l.CacheNode.Status.Conditions, v1alpha1.ConditionOutdated)
 	if len(messages) == 0 && before != nil && before.Status == metav1.ConditionTrue {

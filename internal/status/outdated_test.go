@@ -64,7 +64,7 @@ func TestOutdated(t *testing.T) {
 		"one has an old nginx": {
 			[]*agentapi.Report{&nginx, &current},
 			v1alpha1.ReasonNginxTooOld, 1,
-			[]string{"edge-0 (1.28.0); name a newer image in spec.pod.image"},
+			[]string{"edge-0 (1.28.0); to replace the pods one by one, ", v1alpha1.AnnotationRestart},
 			[]string{"nginx is 1.28.0, and older than 1.30.4", ""},
 		},
 		"one has both, and one an old nginx": {
@@ -137,6 +137,23 @@ func TestOutdatedAndNotAccepted(t *testing.T) {
 		if c == nil || c.Reason != v1alpha1.ReasonSecurityFix || strings.Contains(c.Message, waits) != want {
 			t.Errorf("with %+v, the condition is %+v", problem, c)
 		}
+	}
+}
+
+// TestOutdatedImage checks that a CacheNode that names its nginx image is to name a newer one: a restart would bring
+// the same.
+func TestOutdatedImage(t *testing.T) {
+	t.Parallel()
+	report := &agentapi.Report{AgentVersion: "1", Renderer: agentapi.Renderer, NginxVersion: "1.28.0"}
+	f := Facts{
+		CacheNode: &v1alpha1.CacheNode{},
+		Pods:      []Pod{{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}, Report: report}},
+	}
+	f.CacheNode.Spec.Pod.Image = "nginx:1.28.0"
+	const want = "edge-0 (1.28.0); name a newer image in spec.pod.image"
+	if c := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionOutdated); c == nil ||
+		!strings.Contains(c.Message, want) {
+		t.Errorf("the condition is %+v", c)
 	}
 }
 

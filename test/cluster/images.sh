@@ -68,10 +68,12 @@ for name in "$@"; do
   coredns) program coredns localhost/coredns:test "$("$top/hack/build-tool" cluster)/coredns" ;;
   nginx)
     root=$("$top/hack/nginx-root")
-    archive=$out/$(basename "$root")-$(sha256sum <"$here/native/nginx" | cut -c1-8).tar
+    archive=$out/$(basename "$root")-$(cat "$here/native/nginx" "${BASH_SOURCE[0]}" | sha256sum | cut -c1-8).tar
     if [[ ! -e $archive ]]; then
       tar -C "$root" --sort=name --mtime=@0 --numeric-owner --one-file-system --exclude=./dev -cf "$out/nginx-root.tar" .
-      "$ociimage" -name docker.io/library/nginx:1.30 -entrypoint /usr/sbin/nginx -arg -g -arg 'daemon off;' -user 0 \
+      # The first name is the default of operators before 0.2.0.
+      "$ociimage" -name docker.io/library/nginx:1.30 -name docker.io/library/nginx:1.30.4 \
+        -entrypoint /usr/sbin/nginx -arg -g -arg 'daemon off;' -user 0 \
         -root "$out/nginx-root.tar" -file "$here/native/nginx:/usr/local/sbin/nginx" -o "$out/nginx.partial"
       rm "$out/nginx-root.tar"
       mv "$out/nginx.partial" "$archive"

@@ -33,8 +33,8 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("ociimage: ")
-	var files, args list
-	ref := flag.String("name", "", "the image's name and tag")
+	var names, files, args list
+	flag.Var(&names, "name", "a name and tag of the image (repeatable)")
 	out := flag.String("o", "", "the archive to write")
 	root := flag.String("root", "", "a tar file that becomes the first layer")
 	entrypoint := flag.String("entrypoint", "", "the program to run")
@@ -42,17 +42,14 @@ func main() {
 	flag.Var(&files, "file", "SOURCE:TARGET, an executable to add (repeatable)")
 	flag.Var(&args, "arg", "an argument for it, unless a pod gives others (repeatable)")
 	flag.Parse()
-	if err := build(*ref, *out, *root, *user, files, append(list{*entrypoint}, args...)); err != nil {
+	if err := build(names, *out, *root, *user, files, append(list{*entrypoint}, args...)); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func build(ref, out, root, user string, files, command []string) error {
-	tag, err := name.NewTag(ref)
-	if err != nil {
-		return err
-	}
+func build(names []string, out, root, user string, files, command []string) error {
 	img := empty.Image
+	var err error
 	if root != "" {
 		if img, err = appendLayer(img, func() (io.ReadCloser, error) { return os.Open(root) }); err != nil {
 			return err
@@ -82,7 +79,15 @@ func build(ref, out, root, user string, files, command []string) error {
 	if img, err = mutate.ConfigFile(img, config); err != nil {
 		return err
 	}
-	return tarball.WriteToFile(out, tag, img)
+	tagged := map[name.Tag]v1.Image{}
+	for _, n := range names {
+		tag, err := name.NewTag(n)
+		if err != nil {
+			return err
+		}
+		tagged[tag] = img
+	}
+	return tarball.MultiWriteToFile(out, tagged)
 }
 
 func appendLayer(img v1.Image, open tarball.Opener) (v1.Image, error) {

@@ -103,8 +103,8 @@ func parseStart(stat []byte) (time.Duration, error) {
 	return time.Duration(count) * ticks, nil
 }
 
-// bootTime returns when the machine was started, by its clock of now. If this process is held up between its two clocks,
-// the time is too early, never too late: a file of a running nginx must not count as older than nginx.
+// bootTime returns when the machine was started, by its clock of now. If this process is held up between its two
+// clocks, the time is too early, never too late: a file of a running nginx must not count as older than nginx.
 func bootTime() (time.Time, error) {
 	now := time.Now()
 	since, err := sinceBoot()

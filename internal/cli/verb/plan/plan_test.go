@@ -202,6 +202,19 @@ func TestOffline(t *testing.T) {
 	}
 }
 
+// TestFormerImage checks that a manifest without an image leaves the default alone that API servers once wrote.
+func TestFormerImage(t *testing.T) {
+	for image, want := range map[string]int{formerImage: 0, "mirror.example.com/nginx:1.30.6": 1} {
+		r, err := compare(read(t, three+"\n  pod: {image: '"+image+"'}"), running{}, read(t, three), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Fields) != want {
+			t.Errorf("from %s: %+v, want %d changes", image, r.Fields, want)
+		}
+	}
+}
+
 // TestReplicasOfAnAutoscaler checks that a manifest without replicas does not change their number.
 func TestReplicasOfAnAutoscaler(t *testing.T) {
 	write := func(name, replicas string) string {

@@ -126,6 +126,9 @@ const (
 	claimDelete = "Delete"
 )
 
+// formerImage was the default of spec.pod.image, which API servers have written into CacheNodes.
+const formerImage = "docker.io/library/nginx:1.30"
+
 // compare says what an edit of asked changes, compared with what runs before. used is, by disk, how many bytes the
 // disk's cache takes over all pods; nil if unknown.
 func compare(
@@ -134,6 +137,9 @@ func compare(
 	now := effective.Of(asked, before.tier)
 	next = next.DeepCopy()
 	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
+	if next.Spec.Pod.Image == "" && now.Spec.Pod.Image == formerImage {
+		next.Spec.Pod.Image = formerImage // kubectl apply leaves a default as it is
+	}
 	chosen := effective.Of(next, now.Before())
 	e, older, err := before.edit(now, chosen)
 	if err != nil {

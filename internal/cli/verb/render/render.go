@@ -29,7 +29,8 @@ import (
 
 // options are the command's flags.
 type options struct {
-	file, output, namespace, caBundle, clusterDomain, agentImage string
+	file, output, namespace, caBundle, clusterDomain string
+	images                                           manifest.Images
 }
 
 // New makes the command.
@@ -64,8 +65,9 @@ and the exit code is 1.`,
 	flags.StringVar(&o.caBundle, "ca-bundle", "",
 		"a file that stands for the Secret or ConfigMap in spec.origin.tls.caBundle")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the operator's flag of this name")
-	flags.StringVar(&o.agentImage, "agent-image", "ghcr.io/cachenode/cachenode-operator:latest",
+	flags.StringVar(&o.images.Agent, "agent-image", "ghcr.io/cachenode/cachenode-operator:latest",
 		"the operator's flag of this name")
+	flags.StringVar(&o.images.Nginx, "nginx-image", v1alpha1.DefaultImage, "the operator's flag of this name")
 	_ = command.MarkFlagRequired("filename") // the flag exists
 	_ = command.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]string{"conf", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
@@ -124,7 +126,7 @@ func (o options) writeObjects(cacheNode effective.CacheNode, wanted agentapi.Rev
 	if err != nil {
 		return err
 	}
-	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", o.agentImage, "", wanted.ID)
+	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", o.images, wanted.ID)
 	if err != nil {
 		return err
 	}
