@@ -9,7 +9,7 @@ import (
 // program, so a pod has what this number stands for only when it was replaced. The number only grows: raise it by one
 // with each change of what an agent renders or does that pods from before lack, such as a mended fault. A change that
 // only new fields of a spec bring about needs no other number.
-const Renderer = 3
+const Renderer = 4
 
 // ResolvingRenderer is the oldest number whose agents tell nginx the addresses of pods.
 const ResolvingRenderer = 3
