@@ -20,12 +20,25 @@ type Document[T any] struct {
 	Commit string `json:"commit"`
 	Kernel string `json:"kernel"`
 	CPUs   int    `json:"cpus"`
+	// Processor is its name as the kernel has it; older results lack it.
+	Processor string `json:"processor,omitempty"`
 	Result T      `json:"result"`
+}
+
+// processor returns the first processor's name in /proc/cpuinfo, or "".
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // Write writes a result as a [Document] to NAME.json in a folder, which it creates if it is missing.
 func Write(folder, name string, value any) error {
-	d := Document[any]{Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(), Result: value}
+	d := Document[any]{Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(), Processor: processor(), Result: value}
 	if output, err := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12").Output(); err == nil {
 		d.Commit = strings.TrimSpace(string(output))
 	}

@@ -17,13 +17,36 @@ type document = record.Document[result.Caches]
 type results struct {
 	folder string
 	byName map[string]document
+	// elsewhere are the results of other machines.
+	elsewhere []place
 	// shown are the results that a table has used.
 	shown map[string]bool
 }
 
-// read reads the results in a folder. Those of other benchmarks have no servers, and are left out.
+// read reads the results in a folder, and those of other machines in the folders of its folder elsewhere.
 func read(folder string) (*results, error) {
-	r := &results{folder: folder, byName: map[string]document{}, shown: map[string]bool{}}
+	byName, err := readCaches(folder)
+	if err != nil {
+		return nil, err
+	}
+	r := &results{folder: folder, byName: byName, shown: map[string]bool{}}
+	places, err := filepath.Glob(filepath.Join(folder, "elsewhere", "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		if byName, err = readCaches(p); err != nil {
+			return nil, err
+		}
+		r.elsewhere = append(r.elsewhere, place(byName))
+	}
+	return r, nil
+}
+
+// readCaches reads the results of the benchmark of caches in a folder. Those of other benchmarks have no servers, and
+// are left out.
+func readCaches(folder string) (map[string]document, error) {
+	byName := map[string]document{}
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
 		return nil, err
@@ -49,9 +72,9 @@ func read(folder string) (*results, error) {
 		if err := json.Unmarshal(text, &d); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		r.byName[strings.TrimSuffix(filepath.Base(file), ".json")] = d
+		byName[strings.TrimSuffix(filepath.Base(file), ".json")] = d
 	}
-	return r, nil
+	return byName, nil
 }
 
 // result returns a result by its name, which counts as shown.

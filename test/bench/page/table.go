@@ -46,6 +46,8 @@ func (r *results) table(name string) (string, error) {
 		return r.summary()
 	case "gain":
 		return r.gainTable()
+	case "elsewhere":
+		return r.elsewhereTable()
 	case "preparation":
 		return r.preparationTable()
 	case "fleet-sizes":
