@@ -41,25 +41,36 @@ func sharded(more string) string {
 		"  routing: {mode: Sharded, tls: \"Off\"}\n" + more
 }
 
-// TestMinUsesOverHops checks that an object is stored after as many requests as it takes without a hop.
+// TestMinUsesOverHops checks that an object is stored at its second request, whether these come to its owner or over a
+// hop.
 func TestMinUsesOverHops(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ policy, slice string }{
+	for name, tt := range map[string]struct {
+		policy, slice string
+		pods          [2]int // that are asked first
+	}{
 		"whole":     {},
-		"in slices": {", slice: {size: 1Mi}", "bytes=0-1048575 "},
+		"in slices": {", slice: {size: 1Mi}", "bytes=0-1048575 ", [2]int{}},
+
+		"its owner's own clients":         {pods: [2]int{1, 1}},
+		"the second over a hop":           {pods: [2]int{1, 0}},
+		"the first over a hop":            {pods: [2]int{0, 1}},
+		"slices, the second over a hop":   {", slice: {size: 1Mi}", "bytes=0-1048575 ", [2]int{1, 0}},
+		"slices, the owner's own clients": {", slice: {size: 1Mi}", "bytes=0-1048575 ", [2]int{1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, sharded("  cache: {minUses: 2"+tt.policy+"}\n  memoryTier: {enabled: false}\n"))
 			path := ownedBySecond(t, "/object")
-			var got []string
-			for range 2 {
-				got = append(got, how(p.get(t, 0, path)))
+			var got, want []string
+			for _, pod := range tt.pods {
+				got = append(got, how(p.get(t, pod, path)))
+				want = append(want, map[int]string{0: "peer MISS", 1: "none MISS"}[pod])
 			}
 			key := tt.slice + "http://www.example.com" + path
 			p.nginx[1].Cached(key, "disk1", "disk2") // waits until nginx has stored it
 			got = append(got, how(p.get(t, 0, path)))
-			if diff := cmp.Diff([]string{"peer MISS", "peer MISS", "peer HIT"}, got); diff != "" {
+			if diff := cmp.Diff(append(want, "peer HIT"), got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
