@@ -49,6 +49,8 @@ var variants = []nginx{
 	workersWithOpenFiles(2, "workers-4-open-files-2s", "open_file_cache_valid 2s"),
 	workersWithOpenFiles(4, "workers-open-files-once", "open_file_cache_valid 0; open_file_cache_min_uses 1"),
 	workersWithOpenFiles(4, "workers-open-files-sendfile", "open_file_cache_valid 0; sendfile on"),
+	manyWorkers(4).changed("workers-sendfile", "the operator's", "read_ahead 1m;", "read_ahead 1m; sendfile on;"),
+	workersWithOpenFiles(4, "workers-sendfile-open-files-2s", "open_file_cache_valid 2s; sendfile on"),
 	with("workers-and-tier", "io: {mode: Workers}", "memoryTier: {enabled: true}"),
 	tierSends("tier-sendfile", "sendfile on;"),
 	tierSends("tier-sendfile-nopush", "sendfile on; tcp_nopush on; sendfile_max_chunk 8256k;"),
