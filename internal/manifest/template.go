@@ -104,7 +104,7 @@ func podTLS(tls *v1alpha1.ListenTLS) *v1alpha1.ListenTLS {
 func NeedsNewPods(a, b agentapi.Revision) bool {
 	of := func(n agentapi.Revision) PodInput {
 		cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec}
-		return NewPodInput(effective.CacheNode{CacheNode: cacheNode})
+		return NewPodInput(effective.CacheNode{CacheNode: cacheNode}).comparable()
 	}
 	return !reflect.DeepEqual(of(a), of(b))
 }
@@ -121,9 +121,20 @@ func (in PodInput) keysZones() int64 {
 	return sum
 }
 
+// FormerImage was the default of spec.pod.image. API servers with a CRD from before 0.2.0 add it to CacheNodes that name
+// no image.
+const FormerImage = "docker.io/library/nginx:1.30"
+
+// comparable returns the input with FormerImage for no image: the two are the same input, so that neither an upgrade of
+// the operator nor a rollback replaces pods.
+func (in PodInput) comparable() PodInput {
+	in.Pod.Image = cmp.Or(in.Pod.Image, FormerImage)
+	return in
+}
+
 // Hash identifies the input.
 func (in PodInput) Hash() (string, error) {
-	text, err := json.Marshal(in)
+	text, err := json.Marshal(in.comparable())
 	if err != nil {
 		return "", err
 	}

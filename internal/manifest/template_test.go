@@ -123,6 +123,13 @@ func TestImagesOfNewTemplates(t *testing.T) {
 			if got != tt.atFirst || upgraded != tt.atFirst {
 				t.Errorf("at first %s, after an upgrade of the operator %s, want %s", got, upgraded, tt.atFirst)
 			}
+			if tt.names == "" {
+				former := in
+				former.Pod.Image = FormerImage // what an older CRD makes of it
+				if got, _ := image(t, former, template, later); got != tt.atFirst {
+					t.Errorf("with the default of an older CRD %s, want %s", got, tt.atFirst)
+				}
+			}
 			in.Restart = "now"
 			if got, _ := image(t, in, template, later); got != tt.restarted {
 				t.Errorf("after a restart %s, want %s", got, tt.restarted)

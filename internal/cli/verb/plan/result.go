@@ -12,6 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
@@ -126,9 +127,6 @@ const (
 	claimDelete = "Delete"
 )
 
-// formerImage was the default of spec.pod.image, which API servers have written into CacheNodes.
-const formerImage = "docker.io/library/nginx:1.30"
-
 // compare says what an edit of asked changes, compared with what runs before. used is, by disk, how many bytes the
 // disk's cache takes over all pods; nil if unknown.
 func compare(
@@ -137,8 +135,8 @@ func compare(
 	now := effective.Of(asked, before.tier)
 	next = next.DeepCopy()
 	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
-	if next.Spec.Pod.Image == "" && now.Spec.Pod.Image == formerImage {
-		next.Spec.Pod.Image = formerImage // kubectl apply leaves a default as it is
+	if next.Spec.Pod.Image == "" && now.Spec.Pod.Image == manifest.FormerImage {
+		next.Spec.Pod.Image = manifest.FormerImage // kubectl apply leaves a default as it is
 	}
 	chosen := effective.Of(next, now.Before())
 	e, older, err := before.edit(now, chosen)
