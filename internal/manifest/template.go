@@ -121,8 +121,8 @@ func (in PodInput) keysZones() int64 {
 	return sum
 }
 
-// FormerImage was the default of spec.pod.image. API servers with a CRD from before 0.2.0 add it to CacheNodes that name
-// no image.
+// FormerImage was the default of spec.pod.image. API servers with a CRD from before 0.2.0 add it to CacheNodes that
+// name no image.
 const FormerImage = "docker.io/library/nginx:1.30"
 
 // comparable returns the input with FormerImage for no image: the two are the same input, so that neither an upgrade of

@@ -38,7 +38,9 @@ func processor() string {
 
 // Write writes a result as a [Document] to NAME.json in a folder, which it creates if it is missing.
 func Write(folder, name string, value any) error {
-	d := Document[any]{Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(), Processor: processor(), Result: value}
+	d := Document[any]{
+		Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(), Processor: processor(), Result: value,
+	}
 	if output, err := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12").Output(); err == nil {
 		d.Commit = strings.TrimSpace(string(output))
 	}
