@@ -22,7 +22,7 @@ type Document[T any] struct {
 	CPUs   int    `json:"cpus"`
 	// Processor is its name as the kernel has it; older results lack it.
 	Processor string `json:"processor,omitempty"`
-	Result T      `json:"result"`
+	Result    T      `json:"result"`
 }
 
 // processor returns the first processor's name in /proc/cpuinfo, or "".
