@@ -104,7 +104,7 @@ func podTLS(tls *v1alpha1.ListenTLS) *v1alpha1.ListenTLS {
 func NeedsNewPods(a, b agentapi.Revision) bool {
 	of := func(n agentapi.Revision) PodInput {
 		cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec}
-		return NewPodInput(effective.CacheNode{CacheNode: cacheNode}).comparable()
+		return NewPodInput(effective.CacheNode{CacheNode: cacheNode}).canonical()
 	}
 	return !reflect.DeepEqual(of(a), of(b))
 }
@@ -125,16 +125,16 @@ func (in PodInput) keysZones() int64 {
 // name no image.
 const FormerImage = "docker.io/library/nginx:1.30"
 
-// comparable returns the input with FormerImage for no image: the two are the same input, so that neither an upgrade of
+// canonical returns the input with FormerImage for no image: the two are the same input, so that neither an upgrade of
 // the operator nor a rollback replaces pods.
-func (in PodInput) comparable() PodInput {
+func (in PodInput) canonical() PodInput {
 	in.Pod.Image = cmp.Or(in.Pod.Image, FormerImage)
 	return in
 }
 
 // Hash identifies the input.
 func (in PodInput) Hash() (string, error) {
-	text, err := json.Marshal(in.comparable())
+	text, err := json.Marshal(in.canonical())
 	if err != nil {
 		return "", err
 	}
