@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,6 +136,48 @@ func TestSilentServers(t *testing.T) {
 				await.Until(t, func() string { return strings.TrimPrefix(n.ask("www.example.com").Rcode, "NOERROR") })
 			} else if got := n.ask("www.example.com"); got.Rcode != "NOERROR" {
 				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// TestLateAnswer checks that the result of a lookup that nginx has not waited for lasts until nginx asks again.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		took time.Duration
+		want int // lookups until nginx asks again, three seconds later
+	}{
+		"in time":  {time.Second, 2},
+		"too late": {2 * time.Minute, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t, nil)
+			var asked atomic.Int64
+			n.use(rawServer(t, loopback(t), func(question *dns.Msg) []byte {
+				asked.Add(1)
+				n.clock.SetTime(n.clock.Now().Add(tt.took))
+				m := new(dns.Msg).SetReply(question)
+				m.RecursionAvailable = true
+				m.Answer = []dns.RR{&dns.A{
+					Hdr: dns.RR_Header{Name: question.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1},
+					A:   net.ParseIP("192.0.2.1"),
+				}}
+				text, err := m.Pack()
+				if err != nil {
+					t.Error(err)
+				}
+				return text
+			}))
+			for range 2 {
+				if got := n.ask("www.example.com"); got.Rcode != "NOERROR" {
+					t.Fatalf("got %v", got)
+				}
+				n.clock.SetTime(n.clock.Now().Add(3 * time.Second))
+			}
+			if got := int(asked.Load()); got != tt.want {
+				t.Errorf("the name server was asked %d times, want %d", got, tt.want)
 			}
 		})
 	}

@@ -151,6 +151,21 @@ func TestDeniedNames(t *testing.T) {
 	if n := reached.Load(); n > 0 {
 		t.Errorf("%d requests reached loopback", n)
 	}
+
+	address.Store("SERVFAIL") // nobody knows: nginx keeps what it has
+	becomes(t, "told", func() string {
+		if strings.Contains(n.Log(), "origin.example.com could not be resolved (2: Server failure)") {
+			return "told"
+		}
+		return n.Log()
+	})
+	for range 10 {
+		if got := ask(); got != "200 origin" {
+			t.Errorf("while the name server fails: %s", got)
+		}
+	}
+	address.Store("NXDOMAIN") // a name server says that there is no such name: the address goes
+	becomes(t, "502", func() string { return ask()[:3] })
 }
 
 // nameServer runs a name server on the machine's loopback that says one address for all names.

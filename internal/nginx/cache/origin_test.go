@@ -64,8 +64,11 @@ func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
 func oneAddress(address *atomic.Value) dns.Handler {
 	return dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
 		answer := (&dns.Msg{}).SetReply(question)
+		answer.RecursionAvailable = true // or else it is no answer about names of others
 		if ip := address.Load().(string); ip == "" {
 			answer.Rcode = dns.RcodeNameError
+		} else if rcode, isCode := dns.StringToRcode[ip]; isCode {
+			answer.Rcode = rcode
 		} else if question.Question[0].Qtype == dns.TypeA {
 			answer.Answer = []dns.RR{&dns.A{
 				Hdr: dns.RR_Header{Name: question.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1},
