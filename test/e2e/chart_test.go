@@ -51,7 +51,7 @@ func operatorKubectl(t *testing.T, args ...string) string {
 func install(t *testing.T, from string, sets ...string) {
 	t.Helper()
 	args := []string{
-		"upgrade", "--install", release, from, "--wait", "--timeout", "3m",
+		"upgrade", "--install", release, from, "--wait", "--timeout", "5m",
 		"--set", "image.repository=localhost/cachenode-operator,image.tag=test,image.pullPolicy=Never",
 	}
 	for _, set := range sets {
@@ -65,8 +65,8 @@ func restoresOperator(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
 		// kubectl delete fails if a test has ended without the CRDs, and kubectl wait if there is no claim.
-		_, _ = tryKubectl("", "delete", "cachenode", name, "--ignore-not-found", "--timeout=2m")
-		_, _ = tryKubectl("", "wait", "--for=delete", "persistentvolumeclaims", "--all", "--timeout=1m")
+		_, _ = tryKubectl("", "delete", "cachenode", name, "--ignore-not-found", "--timeout=5m")
+		_, _ = tryKubectl("", "wait", "--for=delete", "persistentvolumeclaims", "--all", "--timeout=5m")
 		execute(t, "../cluster/install")
 	})
 }
@@ -109,7 +109,7 @@ func TestChart(t *testing.T) {
 		{"helm test succeeds", func(t *testing.T, _ *suite) {
 			install(t, chart)
 			// helm test succeeds for a chart without tests too.
-			out := helm(t, "test", release, "--timeout", "2m")
+			out := helm(t, "test", release, "--timeout", "5m")
 			if !strings.Contains(out, release+"-check") || !strings.Contains(out, "Succeeded") {
 				t.Errorf("helm test says:\n%s", out)
 			}
@@ -212,7 +212,7 @@ func upgrades(t *testing.T, s *suite) {
 }
 
 func rollsBack(t *testing.T, s *suite) {
-	helm(t, "rollback", release, "1", "--wait", "--timeout", "3m")
+	helm(t, "rollback", release, "1", "--wait", "--timeout", "5m")
 	awaitField(t, false)
 	s.seesTo(t, "13m")
 }

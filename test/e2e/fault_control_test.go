@@ -209,7 +209,7 @@ func stopsControlPlane(t *testing.T, p *target) {
 	pod := p.pod(t)
 	operatorKubectl(t, "scale", "deployment/cachenode-operator", "--replicas=0")
 	t.Cleanup(func() { operatorKubectl(t, "scale", "deployment/cachenode-operator", "--replicas=1") }) // if a step fails
-	operatorKubectl(t, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=cachenode-operator", "--timeout=60s")
+	operatorKubectl(t, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=cachenode-operator", "--timeout=5m")
 	calm := p.load(t, many, 200, workers)
 	load := p.load(t, many, 100, workers) // begun now, because it asks the API server for the pod
 	dead := p.prepareFault(t, "shutdown", "disk2")
@@ -254,7 +254,7 @@ func stopsControlPlane(t *testing.T, p *target) {
 		}
 	}
 	operatorKubectl(t, "scale", "deployment/cachenode-operator", "--replicas=1")
-	operatorKubectl(t, "rollout", "status", "deployment/cachenode-operator", "--timeout=60s")
+	operatorKubectl(t, "rollout", "status", "deployment/cachenode-operator", "--timeout=5m")
 	p.becomes(t, "disk2", time.Minute, "Shutdown")
 	was, is := pod.Status.ContainerStatuses[0].RestartCount, p.pod(t).Status.ContainerStatuses[0].RestartCount
 	if is != was+1 {

@@ -145,9 +145,9 @@ func (s *suite) clear(t *testing.T, hosts ...string) {
 			kubectl(t, "", "-n", namespace, "delete", "pod", "-l", selector, "--field-selector", "spec.nodeName="+host)
 		}
 	}
-	kubectl(t, "", "-n", "cachenode-system", "rollout", "status", "deployment/cachenode-operator", "--timeout=1m")
-	kubectl(t, "", "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=1m")
-	kubectl(t, "", "rollout", "status", "deployment/origin", "--timeout=1m")
+	kubectl(t, "", "-n", "cachenode-system", "rollout", "status", "deployment/cachenode-operator", "--timeout=5m")
+	kubectl(t, "", "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=5m")
+	kubectl(t, "", "rollout", "status", "deployment/origin", "--timeout=5m")
 	for _, host := range hosts {
 		kubectl(t, "", "uncordon", host)
 	}
@@ -158,8 +158,8 @@ func (s *suite) clear(t *testing.T, hosts ...string) {
 func (s *suite) settles(t *testing.T, hosts []string) {
 	t.Helper()
 	for _, host := range hosts {
-		kubectl(t, "", "wait", "node/"+host, "--for=condition=Ready", "--timeout=1m")
+		kubectl(t, "", "wait", "node/"+host, "--for=condition=Ready", "--timeout=5m")
 	}
-	kubectl(t, "", "rollout", "status", "daemonset/client", "--timeout=1m")
+	kubectl(t, "", "rollout", "status", "daemonset/client", "--timeout=5m")
 	s.current(t)
 }

@@ -61,7 +61,7 @@ func newSuite(t *testing.T) *suite {
 	ns.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 	must(t, client.IgnoreAlreadyExists(c.Create(context.Background(), ns)))
 	kubectl(t, "", "apply", "-f", "../origin/origin.yaml", "-f", "../client/client.yaml")
-	kubectl(t, "", "rollout", "status", "deployment/origin", "daemonset/client", "--timeout=2m")
+	kubectl(t, "", "rollout", "status", "deployment/origin", "daemonset/client", "--timeout=5m")
 	for _, pod := range s.pods(t, client.MatchingLabels{"app": "client"}) {
 		s.clients = append(s.clients, pod.Name)
 	}
@@ -161,16 +161,21 @@ func (s *suite) cacheNode(t *testing.T) *v1alpha1.CacheNode {
 // waits until it is current. replaced are pairs of a text of the sample and what is there instead.
 func (s *suite) startsWith(t *testing.T, fields string, replaced ...string) {
 	t.Helper()
+	text, err := os.ReadFile(sample)
+	must(t, err)
+	s.starts(t, strings.NewReplacer(append(replaced, "spec:\n", "spec:\n"+fields)...).Replace(string(text)))
+}
+
+// starts creates the CacheNode of a manifest with empty disks, and waits until it serves. It goes at the end of the test.
+func (s *suite) starts(t *testing.T, manifest string) {
+	t.Helper()
 	within(t, time.Minute, func() string { // what the test before has deleted holds disks until it is gone
 		const bound = `jsonpath={.items[?(@.status.phase=="Bound")].metadata.name}`
 		return strings.TrimSpace(kubectl(t, "", "get", "pvc", "-o", bound))
 	})
 	cluster(t, "recycle")
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait") })
-	text, err := os.ReadFile(sample)
-	must(t, err)
-	changes := strings.NewReplacer(append(replaced, "spec:\n", "spec:\n"+fields)...)
-	kubectl(t, changes.Replace(string(text)), "apply", "-f", "-")
+	kubectl(t, manifest, "apply", "-f", "-")
 	s.current(t)
 }
 

@@ -246,7 +246,7 @@ func keepsObjects(t *testing.T, s *suite) {
 // upgradesOperator upgrades the operator to that of this tree.
 func upgradesOperator(t *testing.T) {
 	t.Helper()
-	helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--set", "image.tag=test", "--wait", "--timeout", "3m")
+	helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--set", "image.tag=test", "--wait", "--timeout", "5m")
 }
 
 // outdatesPods upgrades the operator under load.
