@@ -51,6 +51,10 @@ var variants = []nginx{
 	workersWithOpenFiles(4, "workers-open-files-sendfile", "open_file_cache_valid 0; sendfile on"),
 	manyWorkers(4).changed("workers-sendfile", "the operator's", "read_ahead 1m;", "read_ahead 1m; sendfile on;"),
 	workersWithOpenFiles(4, "workers-sendfile-open-files-2s", "open_file_cache_valid 2s; sendfile on"),
+	manyWorkers(4).changed("workers-sendfile-nopush", "the operator's", "read_ahead 1m;",
+		"read_ahead 1m; sendfile on; tcp_nopush on;"),
+	// The check of the disk's folder comes before and has no cache.
+	workersWithOpenFiles(4, "workers-open-files-checked", "open_file_cache_valid 2s"),
 	with("workers-and-tier", "io: {mode: Workers}", "memoryTier: {enabled: true}"),
 	tierSends("tier-sendfile", "sendfile on;"),
 	tierSends("tier-sendfile-nopush", "sendfile on; tcp_nopush on; sendfile_max_chunk 8256k;"),
@@ -212,8 +216,11 @@ func workersWithOpenFiles(n int, name, directives string) nginx {
 	if !strings.Contains(directives, "min_uses") {
 		directives += "; open_file_cache_min_uses 2"
 	}
-	return manyWorkers(n).changed(name, "the operator's", ahead,
-		ahead+" open_file_cache max=1024 inactive=10s; "+directives+";")
+	directives = "open_file_cache max=1024 inactive=10s; " + directives + ";"
+	if strings.HasSuffix(name, "-checked") {
+		directives = "if ($scheme) { " + directives + " }"
+	}
+	return manyWorkers(n).changed(name, "the operator's", ahead, ahead+" "+directives)
 }
 
 // tierSends returns [threads] with other directives for sending from the memory tier.
