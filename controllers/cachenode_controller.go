@@ -82,6 +82,8 @@ type queueFunc func(
 
 // Cluster is what the operator's flags say about the cluster and about the operator.
 type Cluster struct {
+	// Version is the version of this operator.
+	Version string
 	// Domain is the domain of the cluster's Services, usually cluster.local.
 	Domain string
 	// Resolvers are the DNS servers that agents ask; empty means those in each pod's own resolv.conf.

@@ -118,6 +118,16 @@ func (o objects) isAbsent(object client.Object) bool {
 // podVolumes returns the disks of each pod that is not being deleted, by ordinal.
 func (o observed) podVolumes(cacheNode string) map[int][]string { return podVolumes(cacheNode, o.pods) }
 
+// podInputs returns the hashes of the inputs from which the pods were made that are not being deleted.
+func (o observed) podInputs() (hashes []string) {
+	for i := range o.pods {
+		if pod := &o.pods[i]; pod.DeletionTimestamp.IsZero() {
+			hashes = append(hashes, pod.Annotations[naming.AnnotationInput])
+		}
+	}
+	return hashes
+}
+
 // isOwn returns true for an object that the CacheNode controls, and for one that we applied and that has lost its
 // controller. An object with the same name may remain from a CacheNode that was deleted.
 func isOwn(object client.Object, cacheNode *v1alpha1.CacheNode) bool {

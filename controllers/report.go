@@ -30,7 +30,7 @@ func (r *CacheNodeReconciler) report(
 ) (lasting, error) {
 	failure, incomplete := next.failure(err, p.now)
 	facts := p.facts()
-	facts.Began = r.began()
+	facts.Began, facts.Version, facts.NginxImage = r.began(), r.Cluster.Version, r.Cluster.Images.Nginx
 	facts.Unmet, facts.Problem = r.references.unmet(ctx, p.cacheNode, p.storage.state), problem
 	facts.Failure, facts.Incomplete = failure, incomplete
 	next.untold = facts.Done

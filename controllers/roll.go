@@ -40,7 +40,7 @@ func (r *CacheNodeReconciler) roll(
 		return done, err
 	}
 	template, _, err := manifest.NewTemplate(
-		w.target.PodInput, o.offered.template, r.Cluster.Images, w.target.Revision.ID)
+		w.target.PodInput, o.offered.template, o.podInputs(), r.Cluster.Images, w.target.Revision.ID)
 	if err != nil {
 		return done, err
 	}

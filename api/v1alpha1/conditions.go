@@ -87,6 +87,9 @@ const (
 	ReasonSecurityFix = "SecurityFix"
 	// ReasonNginxTooOld means that some pods run a version of nginx below 1.30.4, which has security holes.
 	ReasonNginxTooOld = "NginxTooOld"
+	// ReasonVersionSkew means that the agents of some pods are more than one minor version older or newer than the
+	// operator, with which they are not tested. Recreated pods have the operator's.
+	ReasonVersionSkew = "VersionSkew"
 	// ReasonAgentOutdated means that the agents of some pods are older than the operator, and still have a fault.
 	// Recreated pods have a newer agent.
 	ReasonAgentOutdated = "AgentOutdated"

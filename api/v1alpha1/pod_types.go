@@ -83,8 +83,8 @@ type Logs struct {
 	Level string `json:"level,omitempty"`
 }
 
-// DefaultImage is the nginx image of an operator that is given none: the oldest supported version, so that its source
-// names a patched one. A release gives its operator a newer one, by digest.
+// DefaultImage is the nginx image of an operator that is given none: the oldest supported version, whose fixes it has. A
+// release gives its operator an image by digest.
 const DefaultImage = "docker.io/library/nginx:1.30.4"
 
 // Pod configures the pods. A change of any field replaces them.
@@ -93,8 +93,9 @@ type Pod struct {
 	// have nginx and sh in its path and, with a memory tier, nginx's auth_request module, as the stock images have. With
 	// ngx_http_js_module, which the -slim variants lack, requests for what may not be stored do not wait for each other.
 	// The operator sets command, user, paths and signals. At most 512 characters. Unset, pods get the operator's
-	// (--nginx-image, the chart's nginxImage): another one there replaces no pods, and they get it when they are replaced
-	// for another reason, such as the annotation cachenode.io/restart.
+	// (--nginx-image, the chart's nginxImage). Another one there replaces no pods. They get it with the next change of
+	// the pod template, such as by the annotation cachenode.io/restart; pods that are evicted, deleted or added until then
+	// get what the others have. docker.io/library/nginx:1.30, which CRDs from before 0.2.0 store, counts as unset.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

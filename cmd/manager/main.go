@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -32,6 +33,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
+
+// version is set at link time.
+var version = "unknown"
 
 // options are the command's flags.
 type options struct {
@@ -71,7 +75,8 @@ func parse(args []string) (options, error) {
 		"the image from which new cache pods get the agent; "+
 			"default: the image of the pod that the environment variables POD_NAMESPACE and POD_NAME name")
 	flags.StringVar(&o.images.Nginx, "nginx-image", v1alpha1.DefaultImage,
-		"the nginx image of new cache pods whose CacheNode names none (spec.pod.image), best with a digest")
+		"the nginx image of cache pods whose CacheNode names none (spec.pod.image), best with a digest; "+
+			"pods get another one when they are replaced because of an edit or of the annotation cachenode.io/restart")
 	flags.StringVar((*string)(&o.images.AgentPullPolicy), "agent-image-pull-policy", "",
 		"the pull policy of that image: Always, IfNotPresent or Never; default: the cluster's")
 	o.policy.bind(flags)
@@ -83,6 +88,11 @@ func parse(args []string) (options, error) {
 		"the largest number of PersistentVolumes for the CacheNodes of one namespace together; 0: no limit")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if _, err := reference.ParseNormalizedNamed(o.images.Nginx); err != nil {
+		err := fmt.Errorf("--nginx-image: %q: %w: want an image such as registry.example.com/nginx:1.30.6", o.images.Nginx, err)
+		fmt.Fprintln(os.Stderr, err)
 		return o, err
 	}
 	if o.concurrency < 1 {
@@ -201,7 +211,8 @@ func run(o options, config *rest.Config) error {
 
 		Concurrency: o.concurrency,
 		Cluster: controllers.Cluster{
-			Domain: policy.ClusterDomain, Resolvers: resolvers,
+			Version: version,
+			Domain:  policy.ClusterDomain, Resolvers: resolvers,
 			Images:     o.images,
 			Policy:     policy,
 			MaxVolumes: o.maxVolumes,

@@ -61,7 +61,7 @@ func build(t *testing.T, file string) []client.Object {
 	chosen := effective.Of(cacheNode, effective.Before{Serving: effective.WithoutTier, Routing: v1alpha1.RoutingLocal})
 	input := manifest.NewPodInput(chosen)
 	template, _, err := manifest.NewTemplate(
-		input, "", manifest.Images{Agent: "localhost/cachenode-operator:test", Nginx: v1alpha1.DefaultImage}, "0123456789ab")
+		input, "", nil, manifest.Images{Agent: "localhost/cachenode-operator:test", Nginx: v1alpha1.DefaultImage}, "0123456789ab")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestBefore(t *testing.T) {
 		cacheNode.Spec.MemoryTier = effective.MemoryTier(cacheNode.Spec, false)
 		input := manifest.NewPodInput(effective.CacheNode{CacheNode: cacheNode})
 		template, _, err := manifest.NewTemplate(
-			input, "", manifest.Images{Agent: "operator", Nginx: v1alpha1.DefaultImage}, "revision")
+			input, "", nil, manifest.Images{Agent: "operator", Nginx: v1alpha1.DefaultImage}, "revision")
 		if err != nil {
 			t.Fatal(err)
 		}

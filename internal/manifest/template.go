@@ -121,14 +121,10 @@ func (in PodInput) keysZones() int64 {
 	return sum
 }
 
-// FormerImage was the default of spec.pod.image. API servers with a CRD from before 0.2.0 add it to CacheNodes that
-// name no image.
-const FormerImage = "docker.io/library/nginx:1.30"
-
-// canonical returns the input with FormerImage for no image: the two are the same input, so that neither an upgrade of
-// the operator nor a rollback replaces pods.
+// canonical returns the input with [effective.FormerImage] for no image: the two are the same input, so that neither an
+// upgrade of the operator nor a rollback replaces pods.
 func (in PodInput) canonical() PodInput {
-	in.Pod.Image = cmp.Or(in.Pod.Image, FormerImage)
+	in.Pod.Image = cmp.Or(in.Pod.Image, effective.FormerImage)
 	return in
 }
 
@@ -149,8 +145,8 @@ type Template struct {
 	InputHash string                         `json:"inputHash"`
 	Template  corev1.PodTemplateSpec         `json:"template"`
 	Claims    []corev1.PersistentVolumeClaim `json:"claims"`
-	// Before are the last few other templates, the latest first. If an edit is taken back, the earlier template returns,
-	// and so do the pods that were never replaced.
+	// Before are the last few other templates, the latest first. If an edit is taken back while pods of the earlier
+	// template are left, it returns, and these pods stay.
 	Before []Template `json:"before,omitempty"`
 }
 
@@ -167,7 +163,7 @@ type Images struct {
 }
 
 func newTemplate(in PodInput, hash string, images Images, revision string) Template {
-	in.Pod.Image = cmp.Or(in.Pod.Image, images.Nginx)
+	in.Pod.Image = cmp.Or(effective.NamedImage(in.Pod), images.Nginx)
 	return Template{
 		InputHash: hash,
 		Template:  podTemplate(in, hash, images, revision),
@@ -175,11 +171,12 @@ func newTemplate(in PodInput, hash string, images Images, revision string) Templ
 	}
 }
 
-// NewTemplate returns the template to apply. It is the previous one, given as text from the ConfigMap, or one before
-// that, if that has the same input. Otherwise it is a new one, whose pods start with the given revision if that is
+// NewTemplate returns the template to apply. It is the previous one, given as text from the ConfigMap, if that has the
+// same input. It is one before that if that has the same input and pods are left of it; pods has the hashes of the
+// pods' inputs. Otherwise it is a new one with the given images, whose pods start with the given revision if that is
 // offered. changed is false if the previous template stays.
 func NewTemplate(
-	in PodInput, previous string, images Images, revision string,
+	in PodInput, previous string, pods []string, images Images, revision string,
 ) (t Template, changed bool, err error) {
 	hash, err := in.Hash()
 	if err != nil {
@@ -194,7 +191,7 @@ func NewTemplate(
 	next := newTemplate(in, hash, images, revision)
 	others := append([]Template{{InputHash: t.InputHash, Template: t.Template, Claims: t.Claims}}, t.Before...)
 	for _, other := range others {
-		if other.InputHash == hash {
+		if other.InputHash == hash && slices.Contains(pods, hash) {
 			next = other
 		}
 	}

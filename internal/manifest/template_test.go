@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 // generation returns a template with claims for disks.
@@ -104,7 +106,7 @@ func TestImagesOfNewTemplates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next, _, err := NewTemplate(in, string(previous), images, "0123456789ab")
+		next, _, err := NewTemplate(in, string(previous), nil, images, "0123456789ab")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +127,7 @@ func TestImagesOfNewTemplates(t *testing.T) {
 			}
 			if tt.names == "" {
 				former := in
-				former.Pod.Image = FormerImage // what an older CRD makes of it
+				former.Pod.Image = effective.FormerImage // what an older CRD makes of it
 				if got, _ := image(t, former, template, later); got != tt.atFirst {
 					t.Errorf("with the default of an older CRD %s, want %s", got, tt.atFirst)
 				}
@@ -133,6 +135,53 @@ func TestImagesOfNewTemplates(t *testing.T) {
 			in.Restart = "now"
 			if got, _ := image(t, in, template, later); got != tt.restarted {
 				t.Errorf("after a restart %s, want %s", got, tt.restarted)
+			}
+			if tt.names == "" {
+				in.Pod.Image = effective.FormerImage
+				if got, _ := image(t, in, template, later); got != tt.restarted {
+					t.Errorf("after a restart with the default of an older CRD %s, want %s", got, tt.restarted)
+				}
+			}
+		})
+	}
+}
+
+// TestEditTakenBack checks that the earlier template returns while pods of it are left. Later, what was asked for once
+// is made with the images of today: those of then may have security holes.
+func TestEditTakenBack(t *testing.T) {
+	in := PodInput{Name: "edge"}
+	hash, err := in.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := in
+	edited.Pod.Image = "mirror:1"
+	for name, tt := range map[string]struct {
+		pods []string // the hashes of the inputs of the pods that there are
+		want string
+	}{
+		"no pod is replaced":       {[]string{hash, hash}, "nginx:1"},
+		"one pod is not replaced":  {[]string{"another", hash}, "nginx:1"},
+		"all pods are replaced":    {[]string{"another", "another"}, "nginx:2"},
+		"there are no pods at all": {nil, "nginx:2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text []byte
+			var got Template
+			for _, step := range []struct {
+				in     PodInput
+				images Images
+			}{{in, Images{Nginx: "nginx:1"}}, {edited, Images{Nginx: "nginx:1"}}, {in, Images{Nginx: "nginx:2"}}} {
+				var err error
+				if got, _, err = NewTemplate(step.in, string(text), tt.pods, step.images, "0123456789ab"); err != nil {
+					t.Fatal(err)
+				}
+				if text, err = json.Marshal(got); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if image := got.Template.Spec.Containers[0].Image; image != tt.want || got.InputHash != hash {
+				t.Errorf("the image is %s, want %s", image, tt.want)
 			}
 		})
 	}

@@ -26,6 +26,8 @@ type Facts struct {
 	// CacheNode is the object as it was read; its status is the previous one.
 	CacheNode *v1alpha1.CacheNode
 	Now       time.Time
+	// Version is the version of this operator, and NginxImage what new pods of CacheNodes without an image get from it.
+	Version, NginxImage string
 	// Began is when this operator started. The previous status says nothing of pods that were created later.
 	Began time.Time
 	Pods  []Pod

@@ -10,23 +10,29 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 // age is what in a pod is older than it should be.
 type age struct {
 	// agent is true if the agent is older than this operator, and unsafe if it is from before a fix of a security hole.
 	agent, unsafe bool
+	// skewed is the agent's version if this operator may not work with it; "" otherwise.
+	skewed string
 	// nginx is the version of an nginx with known holes; "" for another.
 	nginx string
 }
 
-// ageOf returns what in a pod is too old by its report; the zero value without one.
-func ageOf(r *agentapi.Report) (a age) {
+// ageOf returns what in a pod is too old by its report, for an operator of a version; the zero value without a report.
+func ageOf(r *agentapi.Report, operator string) (a age) {
 	if r == nil {
 		return a
 	}
 	a.agent = r.Renderer < agentapi.Renderer
 	a.unsafe = r.Renderer < agentapi.SecureRenderer
+	if agentapi.IsSkewed(operator, r.AgentVersion) {
+		a.skewed = r.AgentVersion
+	}
 	if agentapi.IsOldNginx(r.NginxVersion) {
 		a.nginx = r.NginxVersion
 	}
@@ -41,6 +47,9 @@ func (a age) String() string {
 		list = append(list, "the agent lacks a security fix")
 	case a.agent:
 		list = append(list, "the agent is older than the operator")
+	}
+	if a.skewed != "" {
+		list = append(list, fmt.Sprintf("the agent is %s, too far from the operator's version", a.skewed))
 	}
 	if a.nginx != "" {
 		list = append(list, fmt.Sprintf("nginx is %s, and older than %s", a.nginx, agentapi.MinNginx))
@@ -65,9 +74,9 @@ func (l *conditionList) outdated() {
 	if l.isEarly() {
 		return
 	}
-	var unsafe, old, nginx, ending []string
+	var unsafe, skewed, old, nginx, ending []string
 	for _, p := range l.Pods {
-		a := ageOf(p.Report)
+		a := ageOf(p.Report, l.Version)
 		switch {
 		case !p.DeletionTimestamp.IsZero():
 			ending = append(ending, p.Name)
@@ -76,6 +85,9 @@ func (l *conditionList) outdated() {
 			unsafe = append(unsafe, p.Name)
 		case a.agent:
 			old = append(old, p.Name)
+		}
+		if a.skewed != "" {
+			skewed = append(skewed, fmt.Sprintf("%s (%s)", p.Name, a.skewed))
 		}
 		if a.nginx != "" {
 			nginx = append(nginx, fmt.Sprintf("%s (%s)", p.Name, a.nginx))
@@ -98,10 +110,12 @@ func (l *conditionList) outdated() {
 	}
 	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix: %s"+restart, unsafe)
 	newer := "; name a newer image in spec.pod.image"
-	if l.CacheNode.Spec.Pod.Image == "" { // new pods get the operator's
-		newer = restart
+	if effective.NamedImage(l.CacheNode.Spec.Pod) == "" { // new pods get the operator's
+		newer = restart + ": they get " + l.NginxImage + "; if that is no newer one, the chart's nginxImage names another"
 	}
 	note(v1alpha1.ReasonNginxTooOld, "nginx older than "+agentapi.MinNginx+", which has security holes: %s"+newer, nginx)
+	note(v1alpha1.ReasonVersionSkew, "agents more than one minor version from the operator ("+l.Version+
+		"), with which it is not tested: %s"+restart, skewed)
 	note(v1alpha1.ReasonAgentOutdated, "agents older than the operator: %s"+restart, old)
 	before := meta.FindStatusCondition(l.CacheNode.Status.Conditions, v1alpha1.ConditionOutdated)
 	if len(messages) == 0 && before != nil && before.Status == metav1.ConditionTrue {

@@ -16,7 +16,7 @@ import (
 
 func TestAge(t *testing.T) {
 	t.Parallel()
-	const now, secure = agentapi.Renderer, agentapi.SecureRenderer
+	const now, secure, operator = agentapi.Renderer, agentapi.SecureRenderer, "0.4.0"
 	for name, tt := range map[string]struct {
 		report *agentapi.Report
 		want   age
@@ -28,9 +28,11 @@ func TestAge(t *testing.T) {
 		"from before the last fix":      {&agentapi.Report{Renderer: secure - 1}, age{agent: true, unsafe: true}},
 		"an old nginx":                  {&agentapi.Report{Renderer: now, NginxVersion: "1.28.0"}, age{nginx: "1.28.0"}},
 		"nothing known about the nginx": {&agentapi.Report{Renderer: now}, age{}},
+		"one minor version behind":      {&agentapi.Report{Renderer: now, AgentVersion: "0.3.0"}, age{}},
+		"two minor versions behind":     {&agentapi.Report{Renderer: now, AgentVersion: "0.2.0"}, age{skewed: "0.2.0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := ageOf(tt.report); got != tt.want {
+			if got := ageOf(tt.report, operator); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
@@ -43,6 +45,7 @@ func TestOutdated(t *testing.T) {
 	current := agentapi.Report{Renderer: agentapi.Renderer, NginxVersion: "1.30.6"}
 	unsafe := agentapi.Report{NginxVersion: "1.30.6"}
 	nginx := agentapi.Report{Renderer: agentapi.Renderer, NginxVersion: "1.28.0"}
+	skewed := agentapi.Report{Renderer: agentapi.Renderer, AgentVersion: "0.2.5"}
 	both := agentapi.Report{NginxVersion: "1.28.0"}
 	for name, tt := range map[string]struct {
 		reports []*agentapi.Report
@@ -64,8 +67,16 @@ func TestOutdated(t *testing.T) {
 		"one has an old nginx": {
 			[]*agentapi.Report{&nginx, &current},
 			v1alpha1.ReasonNginxTooOld, 1,
-			[]string{"edge-0 (1.28.0); to replace the pods one by one, ", v1alpha1.AnnotationRestart},
+			[]string{
+				"edge-0 (1.28.0); to replace the pods one by one, ", v1alpha1.AnnotationRestart, "they get nginx:1.30.6; ",
+			},
 			[]string{"nginx is 1.28.0, and older than 1.30.4", ""},
+		},
+		"one is too far from the operator's version": {
+			[]*agentapi.Report{&current, &skewed},
+			v1alpha1.ReasonVersionSkew, 1,
+			[]string{"from the operator (0.4.0), ", "edge-1 (0.2.5); ", v1alpha1.AnnotationRestart},
+			[]string{"", "the agent is 0.2.5, too far from the operator's version"},
 		},
 		"one has both, and one an old nginx": {
 			[]*agentapi.Report{&both, &nginx},
@@ -78,7 +89,7 @@ func TestOutdated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Facts{CacheNode: &v1alpha1.CacheNode{}, Now: time.Unix(1_800_000_000, 0)}
+			f := Facts{CacheNode: &v1alpha1.CacheNode{}, Now: time.Unix(1_800_000_000, 0), Version: "0.4.0", NginxImage: "nginx:1.30.6"}
 			for i, report := range tt.reports {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-" + string(rune('0'+i))}}
 				f.Pods = append(f.Pods, Pod{Pod: pod, Report: report})

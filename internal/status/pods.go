@@ -27,7 +27,7 @@ func (f Facts) podStatuses() []v1alpha1.PodStatus {
 		}
 		if p.Report != nil {
 			status.Revision, status.Disks = p.Report.Revision, f.podDisks(p.Name, p.Report)
-			status.NginxVersion, status.Outdated = p.Report.NginxVersion, truncated(ageOf(p.Report).String(), 256)
+			status.NginxVersion, status.Outdated = p.Report.NginxVersion, truncated(ageOf(p.Report, f.Version).String(), 256)
 		} else if before := f.statusBefore(p.Name); f.isUnasked(p) && before.Node == status.Node {
 			status.Revision, status.Disks = before.Revision, before.Disks
 			status.NginxVersion, status.Outdated = before.NginxVersion, before.Outdated

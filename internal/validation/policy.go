@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 // Policy is what the owner of a cluster allows the authors of CacheNodes to ask for. An empty list allows nothing.
@@ -124,7 +125,7 @@ func (p Policy) localPath(name string, at *field.Path) field.ErrorList {
 func (p Policy) pod(pod v1alpha1.Pod, at *field.Path) field.ErrorList {
 	errs := annotations(pod.Annotations, p.PodAnnotations, at.Child("annotations"),
 		"the chart's allowedPodAnnotations (the operator's --allowed-pod-annotations)")
-	if pod.Image != "" && !p.allowsImage(pod.Image) {
+	if image := effective.NamedImage(pod); image != "" && !p.allowsImage(image) {
 		errs = append(errs, field.Forbidden(at.Child("image"), fmt.Sprintf("%s is not from an allowed repository (%s): "+
 			"use one of them, or add it to the chart's allowedImages (the operator's --allowed-images)",
 			pod.Image, strings.Join(p.Images, ", "))))

@@ -22,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
@@ -170,5 +172,25 @@ func TestScopedPermissions(t *testing.T) {
 	inOther, in := count["Role cachenode-system"], count["Role test"]
 	if inOther == 0 || in != inOther+3 || count["ClusterRole "] != 7 {
 		t.Errorf("resources by kind and namespace: %v", count)
+	}
+}
+
+// TestNginxImage checks that chart and operator agree on the nginx of CacheNodes without an image, and that it is the
+// oldest one without a known hole: a higher floor raises both.
+func TestNginxImage(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../charts/cachenode-operator/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := struct {
+		NginxImage string `json:"nginxImage"`
+	}{}
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		t.Fatal(err)
+	}
+	floor := "docker.io/library/nginx:" + agentapi.MinNginx
+	if values.NginxImage != floor || v1alpha1.DefaultImage != floor {
+		t.Errorf("the chart has %s and the operator %s, want %s", values.NginxImage, v1alpha1.DefaultImage, floor)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/effective"
-	"github.com/cachenode/cachenode-operator/internal/manifest"
 )
 
 func read(t *testing.T, spec string) *v1alpha1.CacheNode {
@@ -205,7 +204,7 @@ func TestOffline(t *testing.T) {
 
 // TestFormerImage checks that a manifest without an image leaves the default alone that API servers once wrote.
 func TestFormerImage(t *testing.T) {
-	for image, want := range map[string]int{manifest.FormerImage: 0, "mirror.example.com/nginx:1.30.6": 1} {
+	for image, want := range map[string]int{effective.FormerImage: 0, "mirror.example.com/nginx:1.30.6": 1} {
 		r, err := compare(read(t, three+"\n  pod: {image: '"+image+"'}"), running{}, read(t, three), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/effective"
-	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
@@ -135,8 +134,8 @@ func compare(
 	now := effective.Of(asked, before.tier)
 	next = next.DeepCopy()
 	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
-	if next.Spec.Pod.Image == "" && now.Spec.Pod.Image == manifest.FormerImage {
-		next.Spec.Pod.Image = manifest.FormerImage // kubectl apply leaves a default as it is
+	if next.Spec.Pod.Image == "" && now.Spec.Pod.Image == effective.FormerImage {
+		next.Spec.Pod.Image = effective.FormerImage // kubectl apply leaves a default as it is
 	}
 	chosen := effective.Of(next, now.Before())
 	e, older, err := before.edit(now, chosen)

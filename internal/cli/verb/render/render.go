@@ -126,7 +126,7 @@ func (o options) writeObjects(cacheNode effective.CacheNode, wanted agentapi.Rev
 	if err != nil {
 		return err
 	}
-	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", o.images, wanted.ID)
+	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", nil, o.images, wanted.ID)
 	if err != nil {
 		return err
 	}
