@@ -27,6 +27,10 @@ demo: ## Start a cluster with the operator and a CacheNode, fetch objects and sh
 clean: ## Remove what a build leaves in the tree.
 	rm -rf bin dist
 
+.PHONY: release-dry-run
+release-dry-run: ## All that a release does but the upload, on the native cluster: artefacts twice, signatures, installation, upgrade. VERSION_OF=1.2.3.
+	@hack/release/dry-run $(VERSION_OF)
+
 ##@ Generated files
 .PHONY: generate
 generate: ## Write all generated files: deep copies, CRD, RBAC, the chart's schema and README, the reference, the benchmarks' tables.
@@ -86,8 +90,7 @@ lint: ## Lint Go and shell code.
 	$$(hack/build-tool golangci-lint)/golangci-lint run
 	cd test/bench && $$(../../hack/build-tool golangci-lint)/golangci-lint run --config ../../.golangci.yml
 	shellcheck -S warning $$(git ls-files | xargs grep -lE '^#!.*bash')
-	$$(hack/build-tool actionlint)/actionlint .github/workflows/*.yaml docs/gitops/review.yaml
-	@hack/check-pins
+	@hack/workflows
 	@hack/prose/check
 	@go run ./hack/house -words
 	$(MAKE) --no-print-directory licences layers >/dev/null

@@ -1,10 +1,11 @@
 // Command licences lists the licences of all modules from which the programs are built, and fails if one of the
-// licences is not known or not wanted.
+// licences is not known or not wanted. With -notices, it writes their texts, which go with the programs wherever they go.
 package main
 
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -32,11 +33,21 @@ type module struct {
 }
 
 func main() {
+	log.SetFlags(0)
+	log.SetPrefix("licences: ")
+	texts := flag.Bool("notices", false, "write the texts of the licences and notices")
+	flag.Parse()
 	modules := map[string]module{}
 	for _, system := range []string{"linux", "darwin", "windows"} { // the systems of a release
 		if err := linked(modules, system, "./cmd/..."); err != nil {
 			log.Fatal(err)
 		}
+	}
+	if *texts {
+		if err := notices(os.Stdout, modules); err != nil {
+			log.Fatal(err)
+		}
+		return
 	}
 	unknown := 0
 	for _, path := range slices.Sorted(maps.Keys(modules)) {
@@ -49,8 +60,7 @@ func main() {
 		fmt.Printf("%-25s %s %s\n", name, m.Path, m.Version)
 	}
 	if len(modules) < 20 || unknown > 0 {
-		fmt.Fprintf(os.Stderr, "licences: %d of %d modules have a licence that is not known here\n", unknown, len(modules))
-		os.Exit(1)
+		log.Fatalf("%d of %d modules have a licence that is not known here", unknown, len(modules))
 	}
 }
 

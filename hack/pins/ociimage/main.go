@@ -1,27 +1,30 @@
-// Command ociimage writes a container image archive from files and a root file system, without a daemon or a registry.
+// Command ociimage writes a container image from files and a root file system, without a daemon or a registry.
 //
 //	ociimage -name localhost/pause:1 -entrypoint /pause -file bin/pause:/pause -o pause.tar
+//	ociimage -entrypoint /manager -arch amd64 -arch arm64 -file 'bin/{arch}/manager:/manager' -layout image
 //
-// The archive is in the format of "docker save", which containerd, kind and docker load. Equal input gives equal bytes.
+// With -o, it writes an archive in the format of "docker save", which containerd, kind and docker load. With -layout, it
+// writes a folder in the format of the OCI image layout with an index of one image for each architecture. Equal input gives
+// equal bytes.
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"flag"
 	"fmt"
 	"io"
 	"log"
 	"os"
-	"path"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // list is a flag that may be given several times.
@@ -33,50 +36,61 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("ociimage: ")
-	var names, files, args list
-	flag.Var(&names, "name", "a name and tag of the image (repeatable)")
-	out := flag.String("o", "", "the archive to write")
-	root := flag.String("root", "", "a tar file that becomes the first layer")
+	var names, architectures, command, labels list
+	var c contents
+	flag.Var(&names, "name", "a name and tag of the image in the archive (repeatable)")
+	archive := flag.String("o", "", "the archive to write")
+	folder := flag.String("layout", "", "the folder to write, instead of an archive")
+	flag.Var(&architectures, "arch", "a processor architecture of the image in the folder (repeatable); default: this machine's")
+	flag.StringVar(&c.root, "root", "", "a tar file that becomes the first layer")
 	entrypoint := flag.String("entrypoint", "", "the program to run")
 	user := flag.String("user", "65532:65532", "user and group id")
-	flag.Var(&files, "file", "SOURCE:TARGET, an executable to add (repeatable)")
-	flag.Var(&args, "arg", "an argument for it, unless a pod gives others (repeatable)")
+	flag.Var(&c.programs, "file", "SOURCE:TARGET, a program to add; {arch} in SOURCE is the architecture (repeatable)")
+	flag.Var(&c.texts, "text", "SOURCE:TARGET, another file to add (repeatable)")
+	flag.Var(&command, "arg", "an argument for it, unless a pod gives others (repeatable)")
+	flag.Var(&labels, "label", "KEY=VALUE, a label of the image (repeatable)")
+	created := flag.Int64("created", 0, "when the image was made, in seconds since 1970; 0: it does not say")
 	flag.Parse()
-	if err := build(names, *out, *root, *user, files, append(list{*entrypoint}, args...)); err != nil {
+	config := v1.Config{User: *user, Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}
+	if *entrypoint != "" {
+		config.Entrypoint, config.Cmd = []string{*entrypoint}, command
+	}
+	for _, label := range labels {
+		key, value, ok := strings.Cut(label, "=")
+		if !ok {
+			log.Fatalf("-label %s: want KEY=VALUE", label)
+		}
+		if config.Labels == nil {
+			config.Labels = map[string]string{}
+		}
+		config.Labels[key] = value
+	}
+	file := v1.ConfigFile{OS: "linux", Config: config}
+	if *created > 0 {
+		file.Created = v1.Time{Time: time.Unix(*created, 0).UTC()}
+	}
+	var err error
+	switch {
+	case *folder != "" && *archive == "":
+		if len(architectures) == 0 {
+			architectures = list{runtime.GOARCH}
+		}
+		err = writeLayout(*folder, architectures, c, file)
+	case *archive != "" && *folder == "" && len(architectures) == 0:
+		err = writeArchive(*archive, names, c, file)
+	default:
+		err = fmt.Errorf("want either -o, for this machine's architecture, or -layout")
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func build(names []string, out, root, user string, files, command []string) error {
-	img := empty.Image
-	var err error
-	if root != "" {
-		if img, err = appendLayer(img, func() (io.ReadCloser, error) { return os.Open(root) }); err != nil {
-			return err
-		}
-	}
-	if len(files) > 0 {
-		layer, err := fileLayer(files)
-		if err != nil {
-			return err
-		}
-		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil }
-		if img, err = appendLayer(img, open); err != nil {
-			return err
-		}
-	}
-	config, err := img.ConfigFile()
+// writeArchive writes an archive with the image for this machine's architecture.
+func writeArchive(out string, names []string, c contents, file v1.ConfigFile) error {
+	file.Architecture = runtime.GOARCH
+	img, err := image(empty.Image, types.DockerLayer, c, file)
 	if err != nil {
-		return err
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config.User = user
-	config.Config.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	if command[0] != "" {
-		config.Config.Entrypoint, config.Config.Cmd = command[:1], command[1:]
-	}
-	if img, err = mutate.ConfigFile(img, config); err != nil {
 		return err
 	}
 	tagged := map[name.Tag]v1.Image{}
@@ -90,34 +104,53 @@ func build(names []string, out, root, user string, files, command []string) erro
 	return tarball.MultiWriteToFile(out, tagged)
 }
 
-func appendLayer(img v1.Image, open tarball.Opener) (v1.Image, error) {
-	layer, err := tarball.LayerFromOpener(open)
+// writeLayout writes a folder with an index of the images. What was in the folder goes.
+func writeLayout(folder string, architectures []string, c contents, file v1.ConfigFile) error {
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, arch := range architectures {
+		file.Architecture = arch
+		img, err := image(base, types.OCILayer, c.of(arch), file)
+		if err != nil {
+			return err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add:        img,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: file.OS, Architecture: arch}},
+		})
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	path, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return err
+	}
+	return path.AppendIndex(index)
+}
+
+// image returns the image with the contents as layers, and with the rest of its configuration.
+func image(base v1.Image, layer types.MediaType, c contents, file v1.ConfigFile) (v1.Image, error) {
+	layers, err := c.layers()
 	if err != nil {
 		return nil, err
 	}
-	return mutate.AppendLayers(img, layer)
-}
-
-// fileLayer packs executables, with fixed owner and time, so that the digest depends on their content alone.
-func fileLayer(files []string) ([]byte, error) {
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, file := range files {
-		source, target, ok := strings.Cut(file, ":")
-		if !ok {
-			return nil, fmt.Errorf("-file %s: want SOURCE:TARGET", file)
-		}
-		content, err := os.ReadFile(source)
+	for _, open := range layers {
+		l, err := tarball.LayerFromOpener(open, tarball.WithMediaType(layer))
 		if err != nil {
 			return nil, err
 		}
-		header := &tar.Header{Name: strings.TrimPrefix(path.Clean(target), "/"), Mode: 0o755, Size: int64(len(content))}
-		if err := w.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(content); err != nil {
+		if base, err = mutate.AppendLayers(base, l); err != nil {
 			return nil, err
 		}
 	}
-	return buf.Bytes(), w.Close()
+	config, err := base.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file.RootFS, file.History = config.RootFS, config.History
+	return mutate.ConfigFile(base, &file)
 }
+
+// opener opens a layer, a tar file.
+type opener = func() (io.ReadCloser, error)

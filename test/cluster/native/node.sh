@@ -79,6 +79,8 @@ state = "/run/containerd-$node"
   address = "/run/containerd-$node.sock.ttrpc"
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "localhost/pause:1"
+[plugins."io.containerd.cri.v1.images".registry]
+  config_path = "$state/registries"
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
   [plugins."io.containerd.cri.v1.runtime".cni]

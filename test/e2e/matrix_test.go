@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// earlierOnes are the commits from which TestUpgradeMatrix upgrades and to which it goes back, the oldest first. A commit is
+// added when it changes what is on disks or what pods and operator say to each other; a release takes the place of those
+// before it.
+var earlierOnes = []string{
+	"e6f75722c73c", // before the renderer had a number
+	earlier,
+	sameForPods,    // before CacheNodes became a node and its sites
+	"523f0fa36b96", // before nginx's image became the operator's
+}
+
+// TestUpgradeMatrix upgrades the operator from earlier commits, replaces the pods, and goes back, all under load and with a
+// warm cache. The CacheNode is the sample of the earlier commit, so it has fields that both know. No request fails, and the
+// new and the returning operator and agents take over what the others have written: objects, their index, and the marks of
+// the disks. It needs what TestUpgrade needs.
+func TestUpgradeMatrix(t *testing.T) {
+	for _, commit := range earlierOnes {
+		t.Run(commit, func(t *testing.T) {
+			s := withEarlier(t, commit)
+			s.starts(t, execute(t, "git", "-C", "../..", "show", commit+":config/samples/cachenode.yaml"))
+			s.owners(t, 3)
+			s.inOrder(t, []step{
+				{"objects are stored", storesObjects},
+				{"the upgrade restarts no pod", keepsPods(upgradesOperator)},
+				{"what was stored is there", keepsObjects},
+				{"new pods take over the disks", replacesPods("upgraded")},
+				{"they answer with what the earlier ones have stored", keepsObjects},
+				{"the way back restarts no pod", keepsPods(returnsOperator)},
+				{"what was stored is there for the earlier operator", keepsObjects},
+				{"pods of the earlier operator take over the disks", replacesPods("returned")},
+				{"they answer with what was stored first", keepsObjects},
+			})
+		})
+	}
+}
+
+// returnsOperator rolls the operator back to what was installed before the upgrade.
+func returnsOperator(t *testing.T) {
+	t.Helper()
+	helm(t, "rollback", release, "--wait", "--timeout", "5m")
+}
+
+// keepsPods returns a step that changes the operator under load. It fails if a pod restarts or a request fails.
+func keepsPods(change func(*testing.T)) func(*testing.T, *suite) {
+	return func(t *testing.T, s *suite) {
+		before, load := uids(s.cachePods(t)), s.load(t, shared)
+		change(t)
+		s.current(t)
+		s.passesAgain(t)
+		s.owners(t, len(before))
+		checkLoad(t, load.more(t, 300).end())
+		for pod, id := range uids(s.cachePods(t)) {
+			if before[pod] != id {
+				t.Errorf("%s was restarted: was %s, is %s", pod, before[pod], id)
+			}
+		}
+	}
+}
+
+// replacesPods returns a step that has the operator replace all pods, under load.
+func replacesPods(value string) func(*testing.T, *suite) {
+	return func(t *testing.T, s *suite) {
+		old, load := s.cachePods(t), s.load(t, shared)
+		kubectl(t, "", "annotate", "cachenode", name, v1alpha1.AnnotationRestart+"="+value, "--overwrite")
+		within(t, 4*time.Minute, func() string {
+			for _, pod := range s.cachePods(t) {
+				if slices.ContainsFunc(old, func(p corev1.Pod) bool { return p.UID == pod.UID }) {
+					return fmt.Sprintf("%s is not replaced", pod.Name)
+				}
+			}
+			return ""
+		})
+		s.current(t)
+		s.owners(t, len(old))
+		checkLoad(t, load.more(t, 300).end())
+	}
+}
