@@ -213,6 +213,31 @@ func (p *target) changes(t *testing.T, before string, most time.Duration) (seen 
 	return seen
 }
 
+// accepting returns how many workers of the pod's nginx accept connections.
+func (p *target) accepting(t *testing.T) (n int) {
+	t.Helper()
+	for title := range strings.Lines(cluster(t, "fault", "titles", string(p.pod(t).UID), "nginx")) {
+		if strings.TrimSpace(title) == "nginx: worker process" {
+			n++
+		}
+	}
+	return n
+}
+
+// newWorkersAlone waits until no more workers than the given number accept connections, and returns when that was. After
+// a reload, an old worker does so until it has heard that it is to end: on a busy machine, for some time after a new one
+// has answered; and while it waits for a disk, until the agent kills it.
+func (p *target) newWorkersAlone(t *testing.T, workers int) time.Time {
+	t.Helper()
+	within(t, 20*time.Second, func() string {
+		if n := p.accepting(t); n != workers {
+			return fmt.Sprintf("%d workers accept connections, want %d", n, workers)
+		}
+		return ""
+	})
+	return time.Now()
+}
+
 // becomes waits until a disk has failed for one of the reasons. Without reasons, it waits until the disk is healthy.
 func (p *target) becomes(t *testing.T, disk string, most time.Duration, reasons ...string) {
 	t.Helper()

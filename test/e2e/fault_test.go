@@ -60,8 +60,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// ejected is the record of a disk that failed under load: when the fault began, when the disk was gone from nginx's
-// configuration, and the results of the load before the fault (calm) and during the fault.
+// ejected is the record of a disk that failed under load: when the fault began, when no worker with the disk in its
+// configuration accepted connections any more, and the results of the load before the fault (calm) and during the fault.
 type ejected struct {
 	disk         string
 	fault, gone  time.Time
@@ -77,20 +77,22 @@ func (p *target) eject(
 	e := ejected{disk: disk}
 	e.calm = p.load(t, paths, 300, workers).more(t, 1000).end()
 	load := p.load(t, paths, 300, workers)
-	before := p.version(t)
+	before, all := p.version(t), p.accepting(t)
 	e.fault = time.Now()
 	fault()
-	e.gone = p.changes(t, before, within)
+	changed := p.changes(t, before, within)
 	p.becomes(t, disk, 15*time.Second, reasons...)
+	e.gone = p.newWorkersAlone(t, all)
 	e.during = load.more(t, 600+int(oldConnections.Seconds())*300).end()
-	t.Logf("out of the configuration %s after the fault began", e.gone.Sub(e.fault).Round(time.Millisecond))
+	t.Logf("out of the configuration %s after the fault began", changed.Sub(e.fault).Round(time.Millisecond))
 	return e
 }
 
 // oldConnections is how long nginx's old workers still answer on connections that clients keep (keepalive_min_timeout).
 const oldConnections = 5 * time.Second
 
-// byNewWorkers returns true for requests that only the new workers can have got, if a configuration was gone at a time.
+// byNewWorkers returns true for requests that only the new workers can have got, if old ones accepted no connections from
+// a time on.
 func byNewWorkers(gone time.Time) func(report.Result) bool {
 	return func(r report.Result) bool {
 		return began(r).After(gone) && !r.Reused || began(r).After(gone.Add(oldConnections))
@@ -201,12 +203,13 @@ func hangs(t *testing.T, p *target) {
 	p.fault(t, "throttle", disk, uid, "1")
 	fault := time.Now()
 	reads := p.fault(t, "throttled", disk, uid)
-	version := p.version(t)
+	version, all := p.version(t), p.accepting(t)
 	// Each request that hangs occupies a worker of the client, so the load of the disk's keys has 400.
 	ownLoad := p.startLoad(t, own, 20, 400)
 	othersLoad := p.load(t, others, 200, 4)
 	gone := p.changes(t, version, 20*time.Second)
 	p.becomes(t, disk, 15*time.Second, "Slow")
+	alone := p.newWorkersAlone(t, all)
 	ownResults := append(p.load(t, own, 100, 20).more(t, 300+int(oldConnections.Seconds())*100).end(), ownLoad.end()...)
 	othersResults := othersLoad.end()
 	readsAfter := p.fault(t, "throttled", disk, uid)
@@ -216,7 +219,7 @@ func hangs(t *testing.T, p *target) {
 	if readsAfter == reads {
 		t.Error("the throttle let no read through: nothing is shown")
 	}
-	late := byNewWorkers(gone)
+	late := byNewWorkers(alone)
 	after := count(ownResults, late)
 	waited := count(ownResults, func(r report.Result) bool { return !late(r) })
 	t.Logf("the disk's keys: before the ejection %s; after it %s", waited, after)
@@ -305,15 +308,16 @@ func (p *target) isRemade(t *testing.T, old *corev1.Pod, wanted func(corev1.Pod)
 // from the origin.
 func allDie(t *testing.T, p *target) {
 	before := p.identity(t)
-	first := p.version(t)
+	first, accepting := p.version(t), p.accepting(t)
 	load := p.load(t, many, 200, workers)
 	firstFault := time.Now()
 	p.fault(t, "shutdown", "disk1")
 	p.fault(t, "shutdown", "disk2")
-	firstGone := p.changes(t, first, 5*time.Second)
+	p.changes(t, first, 5*time.Second)
 	for _, disk := range []string{"disk1", "disk2"} {
 		p.becomes(t, disk, 15*time.Second, "Shutdown")
 	}
+	firstGone := p.newWorkersAlone(t, accepting)
 	var second string // when both are gone
 	within(t, 5*time.Second, func() string {
 		second = p.version(t)
@@ -328,8 +332,9 @@ func allDie(t *testing.T, p *target) {
 	})
 	lastFault := time.Now()
 	p.fault(t, "shutdown", "disk3")
-	gone := p.changes(t, second, 5*time.Second)
+	p.changes(t, second, 5*time.Second)
 	p.becomes(t, "disk3", 15*time.Second, "Shutdown")
+	gone := p.newWorkersAlone(t, accepting)
 	results := load.more(t, 400+int(oldConnections.Seconds())*200).end()
 	brokeOff(results, func(r report.Result) bool {
 		return (!byNewWorkers(firstGone)(r) && ended(r).After(firstFault)) ||

@@ -14,6 +14,7 @@
 #   writable NODE DISK            and writable
 #   kill POD PROGRAM              SIGKILL to the processes of that name in the pod (by UID)
 #   pids POD PROGRAM              the IDs of those processes
+#   titles POD PROGRAM            what those processes call themselves, one a line
 #   run NODE COMMAND...           runs a command in the node's network
 #   unmount NODE DISK             the disk is no longer at /mnt/DISK of the node, and the folder is gone; running pods keep it
 #   mount NODE DISK               and is there again
@@ -150,6 +151,11 @@ readonly) # refused while a file is open for writing: for moments by nginx, alwa
   ;;
 writable) path=$(mounted "$1" "$2") && inside mount -o remount,rw "$path" ;;
 pids) pids "$1" "$2" ;;
+titles)
+  for pid in $(pids "$1" "$2"); do
+    { tr -s '\0 ' ' ' <"/proc/$pid/cmdline" && echo; } 2>/dev/null || true # it may have ended meanwhile
+  done
+  ;;
 kill)
   found=$(pids "$1" "$2")
   [[ $found ]] || { echo "fault.sh: no $2 in pod $1" >&2; exit 1; }
