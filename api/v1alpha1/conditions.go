@@ -13,9 +13,8 @@ const (
 	// ConditionProgressing is true while pods are created, replaced or removed, or have yet to take a configuration.
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is true when pods do not start or are missing although nothing is rolled out, a pod refused the
-	// configuration, a disk is out of use, or the limit of the namespace leaves out volumes. It is also true when an agent
-	// does not answer or the operator fails.
-	// docs/reference/conditions.md has all cases.
+	// configuration, a disk is out of use, or the limit of the namespace leaves out volumes. It is also true when an
+	// agent does not answer or the operator fails. docs/reference/conditions.md has all cases.
 	ConditionDegraded = "Degraded"
 	// ConditionOutdated is true when a pod has an agent or an nginx that is older than it should be, although the pod
 	// works.

@@ -91,7 +91,8 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	if _, err := reference.ParseNormalizedNamed(o.images.Nginx); err != nil {
-		err := fmt.Errorf("--nginx-image: %q: %w: want an image such as registry.example.com/nginx:1.30.6", o.images.Nginx, err)
+		err := fmt.Errorf("--nginx-image: %q: %w: want an image such as registry.example.com/nginx:1.30.6",
+			o.images.Nginx, err)
 		fmt.Fprintln(os.Stderr, err)
 		return o, err
 	}

@@ -35,7 +35,9 @@ func TestOwnImage(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for _, wrong := range []string{"--no-such-flag", "--max-concurrent-reconciles=0", "--nginx-image=", "--nginx-image=Nginx:1"} {
+	for _, wrong := range []string{
+		"--no-such-flag", "--max-concurrent-reconciles=0", "--nginx-image=", "--nginx-image=Nginx:1",
+	} {
 		if _, err := parse([]string{wrong}); err == nil {
 			t.Errorf("%s is taken", wrong)
 		}

@@ -60,8 +60,8 @@ func build(t *testing.T, file string) []client.Object {
 	cacheNode.UID = "11111111-2222-3333-4444-555555555555"
 	chosen := effective.Of(cacheNode, effective.Before{Serving: effective.WithoutTier, Routing: v1alpha1.RoutingLocal})
 	input := manifest.NewPodInput(chosen)
-	template, _, err := manifest.NewTemplate(
-		input, "", nil, manifest.Images{Agent: "localhost/cachenode-operator:test", Nginx: v1alpha1.DefaultImage}, "0123456789ab")
+	images := manifest.Images{Agent: "localhost/cachenode-operator:test", Nginx: v1alpha1.DefaultImage}
+	template, _, err := manifest.NewTemplate(input, "", nil, images, "0123456789ab")
 	if err != nil {
 		t.Fatal(err)
 	}

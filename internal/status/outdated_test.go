@@ -89,7 +89,10 @@ func TestOutdated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Facts{CacheNode: &v1alpha1.CacheNode{}, Now: time.Unix(1_800_000_000, 0), Version: "0.4.0", NginxImage: "nginx:1.30.6"}
+			f := Facts{
+				CacheNode: &v1alpha1.CacheNode{}, Now: time.Unix(1_800_000_000, 0),
+				Version: "0.4.0", NginxImage: "nginx:1.30.6",
+			}
 			for i, report := range tt.reports {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-" + string(rune('0'+i))}}
 				f.Pods = append(f.Pods, Pod{Pod: pod, Report: report})

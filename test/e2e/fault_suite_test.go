@@ -224,9 +224,9 @@ func (p *target) accepting(t *testing.T) (n int) {
 	return n
 }
 
-// newWorkersAlone waits until no more workers than the given number accept connections, and returns when that was. After
-// a reload, an old worker does so until it has heard that it is to end: on a busy machine, for some time after a new one
-// has answered; and while it waits for a disk, until the agent kills it.
+// newWorkersAlone waits until no more workers than the given number accept connections, and returns when that was.
+// After a reload, an old worker does so until it has heard that it is to end: on a busy machine, for some time after a
+// new one has answered; and while it waits for a disk, until the agent kills it.
 func (p *target) newWorkersAlone(t *testing.T, workers int) time.Time {
 	t.Helper()
 	within(t, 20*time.Second, func() string {

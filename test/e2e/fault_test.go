@@ -61,7 +61,8 @@ func TestFaults(t *testing.T) {
 }
 
 // ejected is the record of a disk that failed under load: when the fault began, when no worker with the disk in its
-// configuration accepted connections any more, and the results of the load before the fault (calm) and during the fault.
+// configuration accepted connections any more, and the results of the load before the fault (calm) and during the
+// fault.
 type ejected struct {
 	disk         string
 	fault, gone  time.Time
@@ -91,8 +92,8 @@ func (p *target) eject(
 // oldConnections is how long nginx's old workers still answer on connections that clients keep (keepalive_min_timeout).
 const oldConnections = 5 * time.Second
 
-// byNewWorkers returns true for requests that only the new workers can have got, if old ones accepted no connections from
-// a time on.
+// byNewWorkers returns true for requests that only the new workers can have got, if old ones accepted no connections
+// from a time on.
 func byNewWorkers(gone time.Time) func(report.Result) bool {
 	return func(r report.Result) bool {
 		return began(r).After(gone) && !r.Reused || began(r).After(gone.Add(oldConnections))

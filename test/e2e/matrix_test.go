@@ -11,9 +11,9 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// earlierOnes are the commits from which TestUpgradeMatrix upgrades and to which it goes back, the oldest first. A commit is
-// added when it changes what is on disks or what pods and operator say to each other; a release takes the place of those
-// before it.
+// earlierOnes are the commits from which TestUpgradeMatrix upgrades and to which it goes back, the oldest first. A
+// commit is added when it changes what is on disks or what pods and operator say to each other; a release takes the
+// place of those before it.
 var earlierOnes = []string{
 	"e6f75722c73c", // before the renderer had a number
 	earlier,
@@ -21,10 +21,10 @@ var earlierOnes = []string{
 	"523f0fa36b96", // before nginx's image became the operator's
 }
 
-// TestUpgradeMatrix upgrades the operator from earlier commits, replaces the pods, and goes back, all under load and with a
-// warm cache. The CacheNode is the sample of the earlier commit, so it has fields that both know. No request fails, and the
-// new and the returning operator and agents take over what the others have written: objects, their index, and the marks of
-// the disks. It needs what TestUpgrade needs.
+// TestUpgradeMatrix upgrades the operator from earlier commits, replaces the pods, and goes back, all under load and
+// with a warm cache. The CacheNode is the sample of the earlier commit, so it has fields that both know. No request
+// fails, and the new and the returning operator and agents take over what the others have written: objects, their
+// index, and the marks of the disks. It needs what TestUpgrade needs.
 func TestUpgradeMatrix(t *testing.T) {
 	for _, commit := range earlierOnes {
 		t.Run(commit, func(t *testing.T) {

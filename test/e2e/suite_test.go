@@ -166,7 +166,8 @@ func (s *suite) startsWith(t *testing.T, fields string, replaced ...string) {
 	s.starts(t, strings.NewReplacer(append(replaced, "spec:\n", "spec:\n"+fields)...).Replace(string(text)))
 }
 
-// starts creates the CacheNode of a manifest with empty disks, and waits until it serves. It goes at the end of the test.
+// starts creates the CacheNode of a manifest with empty disks, and waits until it serves. It goes at the end of the
+// test.
 func (s *suite) starts(t *testing.T, manifest string) {
 	t.Helper()
 	within(t, time.Minute, func() string { // what the test before has deleted holds disks until it is gone

@@ -1,5 +1,6 @@
 // Command licences lists the licences of all modules from which the programs are built, and fails if one of the
-// licences is not known or not wanted. With -notices, it writes their texts, which go with the programs wherever they go.
+// licences is not known or not wanted. With -notices, it writes their texts, which go with the programs wherever they
+// go.
 package main
 
 import (

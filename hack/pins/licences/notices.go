@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// legal matches the names of files whose text must go with a program: licences, and the notices that Apache-2.0 asks for.
+// legal matches the names of files whose text must go with a program: licences, and the notices that Apache-2.0 asks
+// for.
 var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)[^/]*$`)
 
 // notices writes the legal texts of Go's own library and of all modules.
