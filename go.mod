@@ -2,6 +2,8 @@ module github.com/cachenode/cachenode-operator
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/distribution/reference v0.6.0

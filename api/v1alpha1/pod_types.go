@@ -83,8 +83,8 @@ type Logs struct {
 	Level string `json:"level,omitempty"`
 }
 
-// DefaultImage is the nginx image of an operator that is given none: the oldest supported version, whose fixes it has. A
-// release gives its operator an image by digest.
+// DefaultImage is the nginx image of an operator that is given none: the oldest supported version. A release gives its
+// operator an image by digest.
 const DefaultImage = "docker.io/library/nginx:1.30.4"
 
 // Pod configures the pods. A change of any field replaces them.

@@ -74,12 +74,15 @@ func (l *conditionList) outdated() {
 	if l.isEarly() {
 		return
 	}
-	var unsafe, skewed, old, nginx, ending []string
+	var unsafe, skewed, old, nginx, ending, unknown []string
 	for _, p := range l.Pods {
 		a := ageOf(p.Report, l.Version)
 		switch {
 		case !p.DeletionTimestamp.IsZero():
 			ending = append(ending, p.Name)
+			continue
+		case p.Report == nil:
+			unknown = append(unknown, p.Name)
 			continue
 		case a.unsafe:
 			unsafe = append(unsafe, p.Name)
@@ -94,7 +97,7 @@ func (l *conditionList) outdated() {
 		}
 	}
 	reason, messages := v1alpha1.ReasonAsExpected, []string{}
-	note := func(why, text string, pods []string) {
+	note := func(why, what string, pods []string, remedy string) {
 		if len(pods) == 0 {
 			return
 		}
@@ -102,27 +105,31 @@ func (l *conditionList) outdated() {
 			reason = why
 		}
 		slices.Sort(pods)
-		messages = append(messages, fmt.Sprintf(text, listedBy(pods, ", ")))
+		messages = append(messages, what+": "+listedBy(pods, ", ")+remedy)
 	}
 	restart := "; to replace the pods one by one, set the annotation " + v1alpha1.AnnotationRestart + " to a new value"
 	if l.Problem != nil && !l.Problem.Accepted {
 		restart += ", and make the spec acceptable: until then, no pod is replaced"
 	}
-	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix: %s"+restart, unsafe)
+	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix", unsafe, restart)
 	newer := "; name a newer image in spec.pod.image"
 	if effective.NamedImage(l.CacheNode.Spec.Pod) == "" { // new pods get the operator's
 		newer = restart + ": they get " + l.NginxImage + "; if that is no newer one, the chart's nginxImage names another"
 	}
-	note(v1alpha1.ReasonNginxTooOld, "nginx older than "+agentapi.MinNginx+", which has security holes: %s"+newer, nginx)
+	note(v1alpha1.ReasonNginxTooOld, "nginx older than "+agentapi.MinNginx+", which has security holes", nginx, newer)
 	note(v1alpha1.ReasonVersionSkew, "agents more than one minor version from the operator ("+l.Version+
-		"), with which it is not tested: %s"+restart, skewed)
-	note(v1alpha1.ReasonAgentOutdated, "agents older than the operator: %s"+restart, old)
+		"), with which it is not tested", skewed, restart)
+	note(v1alpha1.ReasonAgentOutdated, "agents older than the operator", old, restart)
 	before := meta.FindStatusCondition(l.CacheNode.Status.Conditions, v1alpha1.ConditionOutdated)
 	if len(messages) == 0 && before != nil && before.Status == metav1.ConditionTrue {
-		note(before.Reason, "terminating pods, which may be the old ones: %s", ending)
+		note(before.Reason, "terminating pods, which may be the old ones", ending, "")
 	}
 	if len(messages) == 0 {
 		messages = []string{"every pod has a recent agent and a recent nginx"}
+		if len(unknown) > 0 {
+			slices.Sort(unknown)
+			messages[0] += ", but for those whose agents have not answered: " + listedBy(unknown, ", ")
+		}
 	}
 	l.set(v1alpha1.ConditionOutdated, reason != v1alpha1.ReasonAsExpected, reason,
 		truncated(strings.Join(messages, "; "), maxMessage))

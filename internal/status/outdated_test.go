@@ -58,6 +58,12 @@ func TestOutdated(t *testing.T) {
 		"all are recent": {
 			[]*agentapi.Report{&current, &current}, v1alpha1.ReasonAsExpected, 0, []string{"every pod"}, []string{"", ""},
 		},
+		"the agent of one has not answered": {
+			[]*agentapi.Report{&current, nil},
+			v1alpha1.ReasonAsExpected, 0,
+			[]string{"every pod has a recent agent and a recent nginx, but for those whose agents have not answered: edge-1"},
+			[]string{"", ""},
+		},
 		"one lacks a fix": {
 			[]*agentapi.Report{&current, &unsafe},
 			v1alpha1.ReasonSecurityFix, 1,
