@@ -67,6 +67,40 @@ func outdatedPods(pods []v1alpha1.PodStatus) (n int32) {
 	return n
 }
 
+// agedPods are the names of pods by what in them is too old. What is not a name alone has the version behind it.
+type agedPods struct {
+	unsafe, skewed, old, nginx []string
+	// ending are pods that terminate, of which nothing is read. unknown are those whose agents have not answered.
+	ending, unknown []string
+}
+
+// agedPods returns them in order.
+func (f Facts) agedPods() (found agedPods) {
+	byName := func(a, b Pod) int { return strings.Compare(a.Name, b.Name) }
+	for _, p := range slices.SortedFunc(slices.Values(f.Pods), byName) {
+		a := ageOf(p.Report, f.Version)
+		switch {
+		case !p.DeletionTimestamp.IsZero():
+			found.ending = append(found.ending, p.Name)
+			continue
+		case p.Report == nil:
+			found.unknown = append(found.unknown, p.Name)
+			continue
+		case a.unsafe:
+			found.unsafe = append(found.unsafe, p.Name)
+		case a.agent:
+			found.old = append(found.old, p.Name)
+		}
+		if a.skewed != "" {
+			found.skewed = append(found.skewed, fmt.Sprintf("%s (%s)", p.Name, a.skewed))
+		}
+		if a.nginx != "" {
+			found.nginx = append(found.nginx, fmt.Sprintf("%s (%s)", p.Name, a.nginx))
+		}
+	}
+	return found
+}
+
 // outdated sets Outdated. A pod whose agent has not answered this operator counts as neither old nor new, so the
 // condition stays as it was until all have. Nothing is read from a pod that terminates. It may be the last old one, and
 // serves until it is gone, so the condition is not cleared before.
@@ -74,28 +108,7 @@ func (l *conditionList) outdated() {
 	if l.isEarly() {
 		return
 	}
-	var unsafe, skewed, old, nginx, ending, unknown []string
-	for _, p := range l.Pods {
-		a := ageOf(p.Report, l.Version)
-		switch {
-		case !p.DeletionTimestamp.IsZero():
-			ending = append(ending, p.Name)
-			continue
-		case p.Report == nil:
-			unknown = append(unknown, p.Name)
-			continue
-		case a.unsafe:
-			unsafe = append(unsafe, p.Name)
-		case a.agent:
-			old = append(old, p.Name)
-		}
-		if a.skewed != "" {
-			skewed = append(skewed, fmt.Sprintf("%s (%s)", p.Name, a.skewed))
-		}
-		if a.nginx != "" {
-			nginx = append(nginx, fmt.Sprintf("%s (%s)", p.Name, a.nginx))
-		}
-	}
+	found := l.agedPods()
 	reason, messages := v1alpha1.ReasonAsExpected, []string{}
 	note := func(why, what string, pods []string, remedy string) {
 		if len(pods) == 0 {
@@ -104,31 +117,30 @@ func (l *conditionList) outdated() {
 		if reason == v1alpha1.ReasonAsExpected {
 			reason = why
 		}
-		slices.Sort(pods)
 		messages = append(messages, what+": "+listedBy(pods, ", ")+remedy)
 	}
 	restart := "; to replace the pods one by one, set the annotation " + v1alpha1.AnnotationRestart + " to a new value"
 	if l.Problem != nil && !l.Problem.Accepted {
 		restart += ", and make the spec acceptable: until then, no pod is replaced"
 	}
-	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix", unsafe, restart)
+	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix", found.unsafe, restart)
 	newer := "; name a newer image in spec.pod.image"
 	if effective.NamedImage(l.CacheNode.Spec.Pod) == "" { // new pods get the operator's
 		newer = restart + ": they get " + l.NginxImage + "; if that is no newer one, the chart's nginxImage names another"
 	}
-	note(v1alpha1.ReasonNginxTooOld, "nginx older than "+agentapi.MinNginx+", which has security holes", nginx, newer)
+	note(v1alpha1.ReasonNginxTooOld,
+		"nginx older than "+agentapi.MinNginx+", which has security holes", found.nginx, newer)
 	note(v1alpha1.ReasonVersionSkew, "agents more than one minor version from the operator ("+l.Version+
-		"), with which it is not tested", skewed, restart)
-	note(v1alpha1.ReasonAgentOutdated, "agents older than the operator", old, restart)
+		"), with which it is not tested", found.skewed, restart)
+	note(v1alpha1.ReasonAgentOutdated, "agents older than the operator", found.old, restart)
 	before := meta.FindStatusCondition(l.CacheNode.Status.Conditions, v1alpha1.ConditionOutdated)
 	if len(messages) == 0 && before != nil && before.Status == metav1.ConditionTrue {
-		note(before.Reason, "terminating pods, which may be the old ones", ending, "")
+		note(before.Reason, "terminating pods, which may be the old ones", found.ending, "")
 	}
 	if len(messages) == 0 {
 		messages = []string{"every pod has a recent agent and a recent nginx"}
-		if len(unknown) > 0 {
-			slices.Sort(unknown)
-			messages[0] += ", but for those whose agents have not answered: " + listedBy(unknown, ", ")
+		if len(found.unknown) > 0 {
+			messages[0] += ", but for those whose agents have not answered: " + listedBy(found.unknown, ", ")
 		}
 	}
 	l.set(v1alpha1.ConditionOutdated, reason != v1alpha1.ReasonAsExpected, reason,
