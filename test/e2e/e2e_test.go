@@ -261,6 +261,12 @@ func pluginTells(t *testing.T, s *suite) {
 	if !strings.Contains(explained, "Disk:  "+disk+",") || !strings.Contains(explained, "   yes ") {
 		t.Errorf("explain does not say that %s is on %s, and that a pod has it:\n%s", path, disk, explained)
 	}
+	sampling := func(percent string) {
+		must(t, edit(`{"spec":{"monitoring":{"requestSampling":`+percent+`}}}`))
+		s.current(t)
+	}
+	sampling("100") // by default, one request in a hundred is counted, and chance decides whether a disk has one
+	defer sampling("null")
 	load := s.load(t, objects[:50])
 	top := plugin(t, "", "top", name, "--interval", "6s")
 	if strings.Count(top, "disk") != 3 || strings.Contains(top, "disk1   0.0 ") {
