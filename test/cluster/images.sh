@@ -59,7 +59,9 @@ for name in "$@"; do
   operator@*)
     commit=${name#*@}
     compile_commit "$commit"
-    program "manager-$commit" "localhost/cachenode-operator:$commit" "$out/bin-$commit"/{manager,agent,purge-api}
+    programs=("$out/bin-$commit"/{manager,agent})
+    [[ ! -e $out/bin-$commit/purge-api ]] || programs+=("$out/bin-$commit/purge-api") # the oldest have none
+    program "manager-$commit" "localhost/cachenode-operator:$commit" "${programs[@]}"
     ;;
   origin | client)
     compile
