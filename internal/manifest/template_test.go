@@ -157,7 +157,7 @@ func TestEditTakenBack(t *testing.T) {
 	edited := in
 	edited.Pod.Image = "mirror:1"
 	for name, tt := range map[string]struct {
-		pods []string // the hashes of the inputs of the pods that there are
+		pods []string // the input hash of each running pod
 		want string
 	}{
 		"no pod is replaced":       {[]string{hash, hash}, "nginx:1"},

@@ -152,5 +152,5 @@ func image(base v1.Image, layer types.MediaType, c contents, file v1.ConfigFile)
 	return mutate.ConfigFile(base, &file)
 }
 
-// opener opens a layer, a tar file.
+// opener returns a reader of a layer, which is a tar file.
 type opener = func() (io.ReadCloser, error)

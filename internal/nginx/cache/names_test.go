@@ -152,7 +152,7 @@ func TestDeniedNames(t *testing.T) {
 		t.Errorf("%d requests reached loopback", n)
 	}
 
-	address.Store("SERVFAIL") // nobody knows: nginx keeps what it has
+	address.Store("SERVFAIL") // no answer: nginx keeps the address
 	becomes(t, "told", func() string {
 		if strings.Contains(n.Log(), "origin.example.com could not be resolved (2: Server failure)") {
 			return "told"
@@ -164,7 +164,7 @@ func TestDeniedNames(t *testing.T) {
 			t.Errorf("while the name server fails: %s", got)
 		}
 	}
-	address.Store("NXDOMAIN") // a name server says that there is no such name: the address goes
+	address.Store("NXDOMAIN") // the name does not exist: nginx drops the address
 	becomes(t, "502", func() string { return ask()[:3] })
 }
 
