@@ -172,9 +172,9 @@ func newTemplate(in PodInput, hash string, images Images, revision string) Templ
 }
 
 // NewTemplate returns the template to apply. It is the previous one, given as text from the ConfigMap, if that has the
-// same input. An earlier one returns if it has the same input and some pod still runs it; pods has the input hash of each
-// pod. Otherwise it is a new one with the given images, whose pods start with the given revision if that is offered.
-// changed is false if the previous template stays.
+// same input. An earlier one returns if it has the same input and some pod still runs it; pods has the input hash of
+// each pod. Otherwise it is a new one with the given images, whose pods start with the given revision if that is
+// offered. changed is false if the previous template stays.
 func NewTemplate(
 	in PodInput, previous string, pods []string, images Images, revision string,
 ) (t Template, changed bool, err error) {
