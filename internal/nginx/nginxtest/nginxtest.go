@@ -175,9 +175,14 @@ func (n *Nginx) Start() {
 	cmd.Stdout, cmd.Stderr = log, log
 	must(n.t, n.inside(cmd.Start))
 	n.master = cmd.Process.Pid
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
 	n.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
+		<-ended
 		if n.t.Failed() {
 			n.t.Logf("nginx's log:\n%s", n.Log())
 		}
@@ -185,6 +190,11 @@ func (n *Nginx) Start() {
 	})
 	client := n.Client()
 	Becomes(n.t, "nginx answers", func() string {
+		select {
+		case <-ended:
+			n.t.Fatal("nginx ended instead of answering")
+		default:
+		}
 		response, err := client.Get("http://127.0.0.1:8081/healthz")
 		if err != nil {
 			return fmt.Sprintf("%v\n%s", err, n.Log())
