@@ -2,7 +2,6 @@ package effective
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -112,42 +111,6 @@ func Connections(spec v1alpha1.CacheNodeSpec) int32 {
 	const least = 256
 	ofCore := ptr.Deref(spec.Listen.MaxConnections, 0)
 	return max(ofCore/perCore(spec.IO), min(ofCore, least))
-}
-
-const (
-	// filesOfConnection is how many files a connection takes at most: its socket, and a file of a cache or a temporary
-	// one.
-	filesOfConnection = 2
-	// otherFiles are those that a worker has open besides: sockets that listen, and those to the agent and to other
-	// workers.
-	otherFiles = 256
-	// leastConnections is what is left of worker_connections whatever the limit on open files.
-	leastConnections = 64
-)
-
-// OpenFiles returns worker_connections and worker_rlimit_nofile for a hard limit on open files; 0 means that it is not
-// known. nginx runs without privileges, so it cannot exceed that limit, and does not lower it either: a response in
-// slices has a file open for each slice. Connections are as many as the limit suffices for. With more, nginx would fail
-// to open the files of a cache, as if the disk had failed.
-func OpenFiles(spec v1alpha1.CacheNodeSpec, limit int64) (connections int32, files int64) {
-	connections = Connections(spec)
-	if limit <= 0 {
-		return connections, 2 * filesOfConnection * int64(connections)
-	}
-	room := max((limit-otherFiles)/filesOfConnection, leastConnections)
-	return int32(min(room, int64(connections))), limit //nolint:gosec // at most connections
-}
-
-// FewFiles says that the limit on open files of a pod lowers listen.maxConnections; "" if it does not.
-func FewFiles(spec v1alpha1.CacheNodeSpec, pod string, limit int64) string {
-	want := Connections(spec)
-	got, _ := OpenFiles(spec, limit)
-	if got == want {
-		return ""
-	}
-	return fmt.Sprintf("listen.maxConnections: a process of %s may have %d files open, so each worker takes "+
-		"%d connections instead of %d; raise the limit on open files (nofile) of the container runtime to %d",
-		pod, limit, got, want, filesOfConnection*int64(want)+otherFiles)
 }
 
 // Duration parses a duration of the API, which is valid by its schema. It returns 0 for one that is not.

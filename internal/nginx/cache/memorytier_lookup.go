@@ -41,6 +41,7 @@ func (m tier) renewed() conf.Directive {
 
 // fromMemory answers from memory, or passes the request on to the location elsewhere.
 func (m tier) fromMemory(elsewhere conf.Argument) conf.Block {
+	open := effective.TierFilesOpen(m.Spec, m.Facts.OpenFiles)
 	block := conf.Block{
 		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="), elsewhere),
 		conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeInMemory)), // see noSuchRange
@@ -54,7 +55,7 @@ func (m tier) fromMemory(elsewhere conf.Argument) conf.Block {
 		// Header and body leave in one call, see docs/adr/0018.
 		conf.D("sendfile", conf.OnOff(false)),
 		conf.D("output_buffers", conf.Literal("1"), conf.Size(effective.TierBuffer)),
-		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
+		conf.D("open_file_cache", "max="+conf.Int(open), conf.Literal("inactive=2s")),
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}
 	block = slices.Concat(block, m.awaitsBody(), m.rangesAsTheyAre(), conf.Block{falls(conf.Literal(""))}, m.asksNothing(),
