@@ -273,8 +273,8 @@ type IO struct {
 	// mode says who reads and writes cache files: Threads, Direct, Workers or Auto. Threads is the disk's thread pool
 	// (aio threads). Direct is the worker itself (aio off). Direct costs less if reads never wait; a read that waits
 	// stops the whole worker. Workers is Direct with workersPerCPU workers for each CPU, which read into buffers and
-	// send those (sendfile off). It is for disks that answer within a fraction of a millisecond; a response in progress
-	// takes up to 256Ki of memory. With cache.slice they send with sendfile on. A pod uses Threads instead while a disk
+	// send those (see sendfile). It is for disks that answer within a fraction of a millisecond; a response in progress
+	// takes up to 256Ki of memory. A pod uses Threads instead while a disk
 	// makes reads wait, and for ten minutes after that. Auto is Direct if no disk is an HDD and all caches fit into
 	// pod.resources.limits.memory beside what nginx needs. Otherwise Auto is Workers if all disks are NVMe, there is no
 	// memory tier, pod.resources.limits has cpu and memory, and 64Mi of memory for each CPU are left; a CacheNode that
@@ -291,6 +291,12 @@ type IO struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16
 	WorkersPerCPU *int32 `json:"workersPerCPU,omitempty"`
+
+	// sendfile makes the workers of mode Workers send files from the page cache (sendfile on), instead of reading them
+	// into buffers. That is faster for objects of about 1Mi and more, and slower for smaller ones. Other modes always
+	// use sendfile, and so does mode Workers with cache.slice. Default false.
+	// +optional
+	Sendfile *bool `json:"sendfile,omitempty"`
 
 	// readAhead tells the kernel that files larger than 128Ki are read sequentially, which doubles the disk's read-ahead
 	// (read_ahead, posix_fadvise). 0 switches it off. Range 0 to 1Gi, default 1Mi.

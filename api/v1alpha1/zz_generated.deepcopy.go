@@ -757,6 +757,11 @@ func (in *IO) DeepCopyInto(out *IO) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Sendfile != nil {
+		in, out := &in.Sendfile, &out.Sendfile
+		*out = new(bool)
+		**out = **in
+	}
 	if in.ReadAhead != nil {
 		in, out := &in.ReadAhead, &out.ReadAhead
 		x := (*in).DeepCopy()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
@@ -98,7 +100,7 @@ func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 			Bytes(size), Bytes(TierBuffer))
 	}
 	responses := fmt.Sprintf("responses that are not in the cache, each of which takes %s", Bytes(MissBuffers))
-	if spec.IO.Mode == v1alpha1.IOWorkers {
+	if spec.IO.Mode == v1alpha1.IOWorkers && !ptr.Deref(spec.IO.Sendfile, false) {
 		responses = fmt.Sprintf("responses, each of which takes up to %s", Bytes(CopyBuffers*CopyBuffer))
 	}
 	if spec.Routing.Mode == v1alpha1.RoutingSharded {

@@ -37,6 +37,7 @@ func differentialWays() map[string]differentialWay {
 	onePodLess.fleet.Previous = fleet.Of(3).Owners
 	return map[string]differentialWay{
 		"local":                  local,
+		"many workers":           local.with("  io: {mode: Workers}\n"),
 		"hard disks":             three,
 		"without scripts":        three.withoutScripts(),
 		"fast disks":             three.on(nvme),

@@ -56,7 +56,9 @@ func (n node) readsInWorkers() bool {
 
 // copies returns true if they read into buffers, which they send. A response in slices would take buffers for each
 // slice, and give none back before its end.
-func (s site) copies() bool { return s.readsInWorkers() && !s.hasSlices() }
+func (s site) copies() bool {
+	return s.readsInWorkers() && !s.hasSlices() && !ptr.Deref(s.Spec.IO.Sendfile, false)
+}
 
 // cachePaths gives each disk its own cache. Temporary files stay on the disk of the finished file, so that the last
 // step is a rename and not a copy.

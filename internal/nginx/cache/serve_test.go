@@ -298,8 +298,21 @@ func cork(t *testing.T, n *nginxtest.Nginx, client net.Addr) (cork int) {
 func TestDeadDisk(t *testing.T) {
 	t.Parallel()
 	isLong(t)
+	for name, spec := range map[string]string{
+		"pools":        threeDisks,
+		"many workers": threeDisks + "  io: {mode: Workers}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diskDies(t, spec)
+		})
+	}
+}
+
+func diskDies(t *testing.T, spec string) {
+	t.Helper()
 	n := nginxtest.New(t)
-	in := decode(t, []byte(threeDisks+"  logs: {level: Notice}\n"))
+	in := decode(t, []byte(spec+"  logs: {level: Notice}\n"))
 	config, err := cache.Render(in)
 	if err != nil {
 		t.Fatal(err)
@@ -318,7 +331,7 @@ func TestDeadDisk(t *testing.T) {
 		paths[i] = fmt.Sprintf("/object/%d", i)
 		get(t, client, "www.example.com", paths[i])
 	}
-	hasRead := func() bool { return strings.Count(n.Log(), "http file cache: ") == 3 }
+	hasRead := func() bool { return strings.Count(n.Log(), "/cachenode/cache ") == 3 }
 	await.True(t, "the cache loader does not end", hasRead) // it starts a minute after nginx
 	xfs.Shutdown(t, mount)
 	if err := os.WriteFile(filepath.Join(mount, "probe"), nil, 0o600); err == nil {

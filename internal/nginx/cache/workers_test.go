@@ -22,19 +22,24 @@ func TestWorkersAndPools(t *testing.T) {
 	for name, tt := range map[string]struct {
 		more           string
 		waits          bool
+		sendfile       bool
 		want, unwanted []string
 	}{
-		"workers": {"", false, []string{"sendfile off;", copies}, []string{"thread_pool", "aio threads"}},
+		"workers": {"", false, false, []string{"sendfile off;", copies}, []string{"thread_pool", "aio threads"}},
 		"a disk makes reads wait": {
-			"", true, []string{"sendfile on;", pools, "aio threads=pool_$disk;"}, []string{copies},
+			"", true, false, []string{"sendfile on;", pools, "aio threads=pool_$disk;"}, []string{copies},
 		},
+		"large objects": {"", false, true, []string{"sendfile on;"}, []string{copies, "thread_pool", "aio threads"}},
 		// Each slice would take buffers, and the response to a client can have thousands of slices.
 		"slices are not copied": {
-			"  cache: {slice: {size: 1Mi}}\n", false, []string{"sendfile on;"}, []string{copies, "thread_pool", "aio threads"},
+			"  cache: {slice: {size: 1Mi}}\n", false, false,
+			[]string{"sendfile on;"},
+			[]string{copies, "thread_pool", "aio threads"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			input := decode(t, append(data, tt.more...))
+			input.Spec.IO.Sendfile = &tt.sendfile
 			input.Facts.Waits = tt.waits
 			config, err := cache.Render(input)
 			if err != nil {

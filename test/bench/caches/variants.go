@@ -44,17 +44,8 @@ var variants = []nginx{
 	manyWorkers(4),
 	manyWorkers(8),
 	manyWorkers(16),
-	workersWithOpenFiles(4, "workers-open-files-0s", "open_file_cache_valid 0"), // a stat for each hit
-	workersWithOpenFiles(4, "workers-open-files-2s", "open_file_cache_valid 2s"),
-	workersWithOpenFiles(2, "workers-4-open-files-2s", "open_file_cache_valid 2s"),
-	workersWithOpenFiles(4, "workers-open-files-once", "open_file_cache_valid 0; open_file_cache_min_uses 1"),
-	workersWithOpenFiles(4, "workers-open-files-sendfile", "open_file_cache_valid 0; sendfile on"),
-	manyWorkers(4).changed("workers-sendfile", "the operator's", "read_ahead 1m;", "read_ahead 1m; sendfile on;"),
-	workersWithOpenFiles(4, "workers-sendfile-open-files-2s", "open_file_cache_valid 2s; sendfile on"),
-	manyWorkers(4).changed("workers-sendfile-nopush", "the operator's", "read_ahead 1m;",
-		"read_ahead 1m; sendfile on; tcp_nopush on;"),
-	// The check of the disk's folder comes before and has no cache.
-	workersWithOpenFiles(4, "workers-open-files-checked", "open_file_cache_valid 2s"),
+	sendfile,
+	sendfile.changed("workers-sendfile-nopush", sendfile.about, "sendfile on;", "sendfile on; tcp_nopush on;"),
 	with("workers-and-tier", "io: {mode: Workers}", "memoryTier: {enabled: true}"),
 	tierSends("tier-sendfile", "sendfile on;"),
 	tierSends("tier-sendfile-nopush", "sendfile on; tcp_nopush on; sendfile_max_chunk 8256k;"),
@@ -209,19 +200,8 @@ func manyWorkers(n int) nginx {
 	return with(fmt.Sprintf("workers-%d", n*cpus), fmt.Sprintf("io: {mode: Workers, workersPerCPU: %d}", n))
 }
 
-// workersWithOpenFiles returns ours on fast disks, with n workers for each CPU and files that stay open if they are
-// requested again.
-func workersWithOpenFiles(n int, name, directives string) nginx {
-	const ahead = "read_ahead 1m;"
-	if !strings.Contains(directives, "min_uses") {
-		directives += "; open_file_cache_min_uses 2"
-	}
-	directives = "open_file_cache max=1024 inactive=10s; " + directives + ";"
-	if strings.HasSuffix(name, "-checked") {
-		directives = "if ($scheme) { " + directives + " }"
-	}
-	return manyWorkers(n).changed(name, "the operator's", ahead, ahead+" "+directives)
-}
+// sendfile is ours with workers that send from the page cache.
+var sendfile = with("workers-sendfile", "io: {mode: Workers, sendfile: true}")
 
 // tierSends returns [threads] with other directives for sending from the memory tier.
 func tierSends(name, directives string) nginx {
