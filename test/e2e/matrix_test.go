@@ -58,6 +58,25 @@ func (s *suite) shared(t *testing.T, count int) {
 	}
 }
 
+// find waits until each pod finds all others. Operators before sameForPods let pods find a replaced one by its DNS name,
+// after up to twenty seconds. Of sixty objects, each other pod owns some, and a third pod would answer for half of them.
+func (s *suite) find(t *testing.T, prefix string) {
+	t.Helper()
+	for _, pod := range s.cachePods(t) {
+		tries := 0
+		within(t, time.Minute, func() string {
+			tries++ // what is asked for again may be in memory
+			for _, r := range s.target(t, pod.Name).get(t, fresh(fmt.Sprintf("%s-%s-%d", prefix, pod.Name, tries), 60)) {
+				if r.Hop == "standin" {
+					return fmt.Sprintf("%s does not find the owner of %s", pod.Name, r.Path)
+				}
+			}
+			return ""
+		})
+		t.Logf("%s finds all others after %d rounds", pod.Name, tries)
+	}
+}
+
 // returnsOperator rolls the operator back to what was installed before the upgrade.
 func returnsOperator(t *testing.T) {
 	t.Helper()
@@ -96,6 +115,7 @@ func replacesPods(value string) func(*testing.T, *suite) {
 		})
 		s.current(t)
 		s.shared(t, len(old))
+		s.find(t, "found-"+value)
 		checkLoad(t, load.more(t, 300).end())
 	}
 }
