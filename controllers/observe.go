@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +36,7 @@ type objects struct {
 	absent map[client.ObjectKey]bool
 }
 
-// observe reads the objects of a CacheNode, and what the pods' agents said last. Each object is read once a pass.
+// observe reads the objects of a CacheNode, and what the pods' agents said last.
 func (r *CacheNodeReconciler) observe(ctx context.Context, s scope, out *outcome) (o observed, err error) {
 	if o.own, err = r.readObjects(ctx, s); err != nil {
 		return o, err
@@ -46,13 +47,28 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s scope, out *outcome
 		return o, err
 	}
 	o.pods = storage.CachePods(pods.Items)
-	o.agents = r.ask(s, o, out)
-	o.leaving = leave(s, o)
-	o.agents = o.agents.about(o.leaving.cacheNode.Spec.Disks)
-	if o.storage = r.planStorage(ctx, s, o, out); o.storage.state != nil {
+	r.infer(ctx, s, &o, out)
+	if o.storage.state != nil && !areSame(o.pods, o.storage.state.Pods) {
 		o.pods = o.storage.state.Pods
+		r.infer(ctx, s, &o, out)
 	}
 	return o, nil
+}
+
+// infer finds out what follows from the pods, and what the storage needs. If that needs the API server's pods, and they
+// are others than those of the informer cache, what followed from these has to be inferred again.
+func (r *CacheNodeReconciler) infer(ctx context.Context, s scope, o *observed, out *outcome) {
+	o.agents = r.ask(s, *o, out)
+	o.leaving = leave(s, *o)
+	o.agents = o.agents.about(o.leaving.cacheNode.Spec.Disks)
+	o.storage = r.planStorage(ctx, s, *o, out)
+}
+
+// areSame returns true for the same pods in the same versions.
+func areSame(a, b []corev1.Pod) bool {
+	return slices.EqualFunc(a, b, func(a, b corev1.Pod) bool {
+		return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
+	})
 }
 
 // readObjects reads the StatefulSet, the ConfigMap and the Secret.

@@ -5,21 +5,36 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// stale is a cache that goes on showing an old ConfigMap, if it has one.
+// stale is a cache that goes on showing an old ConfigMap and old pods, if it has them.
 type stale struct {
 	client.Client
-	old *atomic.Pointer[corev1.ConfigMap]
+	old  *atomic.Pointer[corev1.ConfigMap]
+	pods *atomic.Pointer[corev1.PodList]
+}
+
+// List implements [client.Reader].
+func (s stale) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	pods, ok := list.(*corev1.PodList)
+	if old := s.pods.Load(); ok && old != nil {
+		old.DeepCopyInto(pods)
+		return nil
+	}
+	return s.Client.List(ctx, list, options...)
 }
 
 // Get implements [client.Reader].
@@ -38,20 +53,15 @@ func (s stale) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 func TestStaleOffer(t *testing.T) {
 	t.Parallel()
 	var old atomic.Pointer[corev1.ConfigMap]
+	var pods atomic.Pointer[corev1.PodList]
 	a := newAgents()
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
-		r.Agents.Calls.Report, r.Client = a.read, stale{r.Client, &old}
+		r.Agents.Calls.Report, r.Client = a.read, stale{r.Client, &old, &pods}
 	})
 	a.set(func() { a.o = o })
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 1", 1))
-	set, config := &appsv1.StatefulSet{}, configMap(cacheNode)
-	set.Name, set.Namespace = cacheNode.Name, cacheNode.Namespace
-	o.eventually(func() string {
-		if err := o.client.Get(context.Background(), client.ObjectKeyFromObject(set), set); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	config := configMap(cacheNode)
+	o.eventually(func() string { return o.hasSet(cacheNode) })
 	o.makePods(cacheNode, 1)
 	o.rollOut(cacheNode)
 	report := func(state v1alpha1.DiskState) {
@@ -80,5 +90,56 @@ func TestStaleOffer(t *testing.T) {
 	o.pass(cacheNode)
 	if !leaves() {
 		t.Error("the disk has left at once")
+	}
+}
+
+// hasSet returns "" if a CacheNode has its StatefulSet.
+func (o *operator) hasSet(cacheNode *v1alpha1.CacheNode) string {
+	if err := o.client.Get(context.Background(), client.ObjectKeyFromObject(cacheNode), &appsv1.StatefulSet{}); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// TestStalePods checks that what follows from pods follows from the API server's, if the pass reads these. By its cache,
+// a pod that is ready has not started. Its agent knows no disks that leave, so none may, as soon as it is asked again.
+func TestStalePods(t *testing.T) {
+	t.Parallel()
+	var old atomic.Pointer[corev1.ConfigMap]
+	var pods atomic.Pointer[corev1.PodList]
+	a := newAgents()
+	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
+		r.Client = stale{r.Client, &old, &pods}
+		r.Agents.Calls.Report = func(ctx context.Context, c *agentclient.Client, at string) (agentapi.Report, error) {
+			report, err := a.read(ctx, c, at)
+			report.Features = []string{agentapi.FeatureRouting}
+			return report, err
+		}
+	})
+	a.set(func() { a.o = o })
+	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 1", 1))
+	o.eventually(func() string { return o.hasSet(cacheNode) })
+	o.makePods(cacheNode, 1)
+	o.rollOut(cacheNode)
+	o.settle(cacheNode)
+	started := &corev1.PodList{}
+	must(t, o.client.List(context.Background(), started, client.InNamespace(cacheNode.Namespace)))
+	for i := range started.Items {
+		started.Items[i].Status.Conditions, started.Items[i].ResourceVersion = nil, "1"
+		started.Items[i].Spec.NodeName = "node-1"
+	}
+	pods.Store(started)
+	o.clock.Step(time.Hour)
+	o.get(cacheNode)
+	cacheNode.Spec.Disks = cacheNode.Spec.Disks[:1]
+	got, err := o.reconciler.observe(context.Background(), scope{cacheNode: cacheNode, now: o.clock.Now()}, &outcome{})
+	must(t, err)
+	if areSame(got.pods, storage.CachePods(started.Items)) {
+		t.Fatal("the pass does not read the API server's pods: nothing is shown")
+	}
+	seen := got.agents.byPod["edge-0"]
+	_, without := got.mayLeave("disk2")
+	if diff := cmp.Diff(without, got.leaving.oldAgents); diff != "" || len(without) == 0 && !seen.Answered.IsZero() {
+		t.Errorf("pods whose agents know no disks that leave (-want +got):\n%s", diff)
 	}
 }

@@ -2,7 +2,7 @@
 // gives it to nginx, probes the disks, and reports to the operator.
 //
 // It may import what a spec means, what is made of it, and the packages below it. The conductor brings the pod to the
-// wanted revision; a new input of it wakes it in run.go, and a new fact for nginx goes into choose.go.
+// wanted revision; a new input of it wakes it in run.go, and a new fact for nginx goes into facts in bring.go.
 package agent
 
 import (
@@ -108,7 +108,8 @@ func (a *Agent) Wake() {
 	}
 }
 
-// conductor brings the pod to the wanted revision, step by step. Its goroutine alone uses it.
+// conductor brings the pod to the wanted revision, step by step. Its goroutine alone uses it: what others call is a method
+// of the Agent.
 type conductor struct {
 	*Agent
 	// pair is the certificate and key for clients, and peers what pods show to each other, as last read.

@@ -240,10 +240,10 @@ func (c *conductor) noticeRestart() {
 }
 
 // ask returns the version that nginx answers with; "" if it does not answer.
-func (c *conductor) ask(ctx context.Context) string {
+func (a *Agent) ask(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	version, err := c.Nginx.Version(ctx)
+	version, err := a.Nginx.Version(ctx)
 	if err != nil {
 		return ""
 	}

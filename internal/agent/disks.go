@@ -41,17 +41,17 @@ func (c *conductor) watchDisks(ctx context.Context, revision agentapi.Revision) 
 
 // owner returns the CacheNode as the owner of a disk's cache, with the key that signs its marks. The key is empty if
 // the operator has created none.
-func (c *conductor) owner(revision agentapi.Revision, name string) disk.Owner {
+func (a *Agent) owner(revision agentapi.Revision, name string) disk.Owner {
 	o := disk.Owner{Namespace: revision.Namespace, Name: revision.Name, Disk: name, TookOver: func() {
-		c.Log.Warn("the disk is new to this CacheNode: the cache that is on it is deleted, "+
+		a.Log.Warn("the disk is new to this CacheNode: the cache that is on it is deleted, "+
 			"because this CacheNode did not sign it", "disk", name)
 	}}
 	var err error
-	o.Key, err = os.ReadFile(filepath.Join(c.Paths.Owner, naming.OwnerKeyKey))
+	o.Key, err = os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerKeyKey))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.Log.Warn("the key of the disks' marks", "error", err)
+		a.Log.Warn("the key of the disks' marks", "error", err)
 	}
-	if text, err := os.ReadFile(filepath.Join(c.Paths.Owner, naming.OwnerLegacyKey)); err == nil {
+	if text, err := os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerLegacyKey)); err == nil {
 		o.Legacy, _ = time.Parse(time.RFC3339, string(text)) // an invalid time counts as none
 	}
 	return o
@@ -83,30 +83,30 @@ func limits(d v1alpha1.Disk) disk.Limits {
 	}
 }
 
-func (c *conductor) watchDisk(
+func (a *Agent) watchDisk(
 	ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor,
 ) {
-	c.metrics.Disk(name)
-	monitor.Observed = func(s disk.Sample) { c.metrics.Probe(name, s) }
+	a.metrics.Disk(name)
+	monitor.Observed = func(s disk.Sample) { a.metrics.Probe(name, s) }
 	monitor.Changed = func(before, after disk.State) {
-		if now := c.clock.Now(); !before.Waits(now) && after.Waits(now) {
-			c.Log.Info("a disk makes reads wait", "disk", name)
+		if now := a.clock.Now(); !before.Waits(now) && after.Waits(now) {
+			a.Log.Info("a disk makes reads wait", "disk", name)
 		}
 		if before.Status != after.Status {
-			c.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status,
+			a.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status,
 				"reason", after.Reason, "message", after.Message)
 			if after.Status == v1alpha1.DiskHealthy {
-				c.metrics.SetLoaded(name, false) // nginx reads its index again
+				a.metrics.SetLoaded(name, false) // nginx reads its index again
 			}
 		}
-		c.Wake()
+		a.Wake()
 	}
-	c.mutex.Lock()
-	c.monitors[name] = monitor
-	c.mutex.Unlock()
-	c.purgeDisk(ctx, revision, name, monitor)
-	c.background.Go(func() { monitor.Run(ctx) })
-	c.background.Go(func() { c.estimate(ctx, name, monitor) })
+	a.mutex.Lock()
+	a.monitors[name] = monitor
+	a.mutex.Unlock()
+	a.purgeDisk(ctx, revision, name, monitor)
+	a.background.Go(func() { monitor.Run(ctx) })
+	a.background.Go(func() { a.estimate(ctx, name, monitor) })
 }
 
 // estimateInterval is the time between two estimates of a disk's cache files. An agent that has just started begins

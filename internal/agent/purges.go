@@ -68,21 +68,21 @@ func (c *conductor) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
 }
 
 // purgeDisk begins to carry out purges on a disk.
-func (c *conductor) purgeDisk(ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor) {
-	own := c.Paths.Root + layout.DiskDir(name) + "/" + layout.OwnFolder
-	c.purger.Watch(ctx, name, purge.Place{
-		Folder: c.Paths.Root + layout.CacheDir(name), State: c.Paths.Root + layout.PurgesState(name),
-		Checked: own + "/checked", Indexes: own, Refresh: c.Paths.Root + layout.RefreshDir(name),
+func (a *Agent) purgeDisk(ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor) {
+	own := a.Paths.Root + layout.DiskDir(name) + "/" + layout.OwnFolder
+	a.purger.Watch(ctx, name, purge.Place{
+		Folder: a.Paths.Root + layout.CacheDir(name), State: a.Paths.Root + layout.PurgesState(name),
+		Checked: own + "/checked", Indexes: own, Refresh: a.Paths.Root + layout.RefreshDir(name),
 		Owner:    revision.Namespace + "/" + revision.Name,
 		IsUsable: func() bool { return monitor.State().Status == v1alpha1.DiskHealthy },
 	})
 }
 
 // purgeMemory begins to carry out purges in the memory tier, if there is one.
-func (c *conductor) purgeMemory(ctx context.Context, revision agentapi.Revision) {
+func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
 	if effective.HasMemoryTier(revision.Spec) {
-		c.purger.Watch(ctx, journal.MemoryStore, purge.Place{
-			Folder: c.Paths.Root + layout.MemoryTierCache, State: c.Paths.Root + layout.MemoryPurges,
+		a.purger.Watch(ctx, journal.MemoryStore, purge.Place{
+			Folder: a.Paths.Root + layout.MemoryTierCache, State: a.Paths.Root + layout.MemoryPurges,
 			Owner:    revision.Namespace + "/" + revision.Name,
 			IsUsable: func() bool { return true },
 		})
