@@ -198,12 +198,26 @@ func (h *house) allMethods(name string) (n int) {
 	return n
 }
 
+// withEmbedded returns the methods of all types, with those of the types that they embed.
+func (h *house) withEmbedded() map[string]int {
+	all := map[string]int{}
+	for name := range h.structs {
+		all[name] = h.allMethods(name)
+	}
+	return all
+}
+
 func (h *house) print() {
 	fmt.Println("methods of the largest values, and with those of the values that they embed:")
 	for _, name := range most(h.methods, 5) {
 		fmt.Printf("%7d %5d  %s\n", h.methods[name], h.allMethods(name), name)
 	}
-	fmt.Printf("fields of the pass over a CacheNode: %d\n", h.fields("controllers", "pass"))
+	fmt.Println("and of the values with the most, with those that they embed:")
+	for _, name := range most(h.withEmbedded(), 3) {
+		fmt.Printf("%13d  %s\n", h.allMethods(name), name)
+	}
+	fmt.Printf("fields of the pass over a CacheNode that reach a phase: %d, and the report: %d\n",
+		h.fields("controllers", "pass"), h.fields("controllers", "finished"))
 	uses := 0
 	for _, n := range h.sites {
 		uses += n
