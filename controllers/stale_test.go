@@ -95,14 +95,16 @@ func TestStaleOffer(t *testing.T) {
 
 // hasSet returns "" if a CacheNode has its StatefulSet.
 func (o *operator) hasSet(cacheNode *v1alpha1.CacheNode) string {
-	if err := o.client.Get(context.Background(), client.ObjectKeyFromObject(cacheNode), &appsv1.StatefulSet{}); err != nil {
+	err := o.client.Get(context.Background(), client.ObjectKeyFromObject(cacheNode), &appsv1.StatefulSet{})
+	if err != nil {
 		return err.Error()
 	}
 	return ""
 }
 
-// TestStalePods checks that what follows from pods follows from the API server's, if the pass reads these. By its cache,
-// a pod that is ready has not started. Its agent knows no disks that leave, so none may, as soon as it is asked again.
+// TestStalePods checks that what follows from pods follows from the API server's, if the pass reads these. By its
+// cache, a pod that is ready has not started. Its agent knows no disks that leave, so none may, as soon as it is asked
+// again.
 func TestStalePods(t *testing.T) {
 	t.Parallel()
 	var old atomic.Pointer[corev1.ConfigMap]

@@ -108,8 +108,8 @@ func (a *Agent) Wake() {
 	}
 }
 
-// conductor brings the pod to the wanted revision, step by step. Its goroutine alone uses it: what others call is a method
-// of the Agent.
+// conductor brings the pod to the wanted revision, step by step. Its goroutine alone uses it: what others call is a
+// method of the Agent.
 type conductor struct {
 	*Agent
 	// pair is the certificate and key for clients, and peers what pods show to each other, as last read.

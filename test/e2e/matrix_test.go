@@ -58,8 +58,9 @@ func (s *suite) shared(t *testing.T, count int) {
 	}
 }
 
-// find waits until each pod finds all others. Operators before sameForPods let pods find a replaced one by its DNS name,
-// after up to twenty seconds. Of sixty objects, each other pod owns some, and a third pod would answer for half of them.
+// find waits until each pod finds all others. Operators before sameForPods let pods find a replaced one by its DNS
+// name, after up to twenty seconds. Of sixty objects, each other pod owns some, and a third pod would answer for half
+// of them.
 func (s *suite) find(t *testing.T, prefix string) {
 	t.Helper()
 	for _, pod := range s.cachePods(t) {
