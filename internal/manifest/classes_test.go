@@ -56,7 +56,7 @@ var changes = map[string]string{
 	"disruption.maxUnavailable": "9", "hosts": "[other.example.com]",
 	"io.asyncWrite": "false", "io.mode": "Direct", "io.workersPerCPU": "2", "io.readAhead": "2Mi",
 	"io.sendfileMaxChunk": "1Mi", "io.sendfile": "true",
-	"listen.bodyTimeout":  "9s", "listen.headerTimeout": "9s",
+	"listen.bodyTimeout": "9s", "listen.headerTimeout": "9s",
 	"listen.maxConnections": "9999", "listen.maxConnectionsPerClient": "9",
 	"listen.port": "9999", "listen.reusePort": "false", "listen.tls.port": "9443", "listen.tls.secretName": "other",
 	"memoryTier.enabled": "false", "memoryTier.size": "128Mi", "memoryTier.minUses": "9",
