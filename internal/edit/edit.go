@@ -1,7 +1,8 @@
 // Package edit says what an edit of a CacheNode does to its pods and keys. The operator acts on that, and "kubectl
 // cachenode plan" shows it in advance. It is pure.
 //
-// It may import what is made of a spec. A field that matters to what is cached goes into CachedFields.
+// It may import what a spec means, revision and manifest. A field that matters to what is cached goes into
+// CachedFields.
 package edit
 
 import (
