@@ -6,10 +6,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/test/await"
@@ -84,6 +86,58 @@ func TestFilesAreNotLimited(t *testing.T) {
 		line := regexp.MustCompile(`Max open files.*`).FindString(string(text))
 		if !regexp.MustCompile(`files +15000 +15000 `).MatchString(line) {
 			t.Errorf("process %d: %s", pid, line)
+		}
+	}
+}
+
+// TestFewOpenFilesInMemory checks that the files of the memory tier that nginx keeps open leave room for the caches on
+// disks. With more files than the limit in memory, a worker keeps at most an eighth of the limit open.
+func TestFewOpenFilesInMemory(t *testing.T) {
+	t.Parallel()
+	const limit, objects = 400, 600
+	n := nginxtest.New(t)
+	n.LimitFiles(limit)
+	tier := strings.Replace(nginxtest.MemoryTier("minUses: 1"), "64Mi", "2Gi", 1) // takes that many objects at once
+	in := decode(t, []byte(threeDisks+tier))
+	in.Facts.Cores, in.Facts.OpenFiles = 1, limit
+	config, err := cache.Render(in)
+	must(t, err)
+	n.Configure(oftenRenewed(config.Text), "disk1", "disk2", "disk3")
+	n.Mkdir(layout.MemoryTierDir)
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=3600")
+		_, _ = io.WriteString(w, r.URL.Path)
+	}))
+	n.Start()
+	client := n.Client()
+	await.True(t, "no more objects are in memory than files may be open", func() bool {
+		inMemory := 0
+		for i := range objects {
+			path := fmt.Sprint("/", i)
+			r, body := ask(t, client, http.MethodGet, base+path)
+			if r.StatusCode != http.StatusOK || body != path {
+				t.Fatal(r.Status, body)
+			}
+			if place(r) == "HIT memory" {
+				inMemory++
+			}
+		}
+		return inMemory > limit
+	})
+	if strings.Contains(n.Log(), "Too many open files") {
+		t.Error(n.Log())
+	}
+	for _, pid := range n.Processes() {
+		links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		must(t, err)
+		open := 0
+		for _, link := range links {
+			if file, err := os.Readlink(link); err == nil && strings.Contains(file, layout.MemoryTierCache) {
+				open++
+			}
+		}
+		if open > limit/8 {
+			t.Errorf("process %d keeps %d files of the memory tier open, want at most %d", pid, open, limit/8)
 		}
 	}
 }
