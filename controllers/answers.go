@@ -17,18 +17,19 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// answers are what the agents of a CacheNode's pods said last.
+// answers contains the last answer of each agent in the pods of a CacheNode.
 type answers struct {
-	// byPod has what is known of the agent of each pod.
+	// byPod maps the name of each pod to the last observation of the pod's agent.
 	byPod map[string]agents.Observation
-	// cached has, by disk, the size of the caches over all pods in bytes, also for disks that are no longer in the spec.
+	// cached maps each disk to the total size of its caches in all pods, in bytes. Disks that are no longer in the spec
+	// are included.
 	cached map[string]int64
-	// unknown is true while this operator is new and has not yet asked the agent of a ready pod. Nothing is decided until
-	// then.
+	// unknown is true while this operator is new and has yet to ask the agent of a ready pod. The operator decides
+	// nothing during that time.
 	unknown bool
 }
 
-// ask tells [agents.Tracker] which pods to read and where they are, and returns what their agents said last.
+// ask tells [agents.Tracker] which pods to read and at which addresses. It returns the last answers of their agents.
 func (r *CacheNodeReconciler) ask(s scope, o observed, out *outcome) (a answers) {
 	name := client.ObjectKeyFromObject(s.cacheNode)
 	var targets []agents.Target
@@ -61,7 +62,7 @@ func (r *CacheNodeReconciler) ask(s scope, o observed, out *outcome) (a answers)
 	return a
 }
 
-// about returns the answers about some disks.
+// about returns the answers, reduced to the reports about the given disks.
 func (a answers) about(disks []v1alpha1.Disk) answers {
 	a.byPod = maps.Clone(a.byPod)
 	for pod, seen := range a.byPod {
@@ -86,8 +87,8 @@ func (a answers) unhealthy() map[storage.PodDisk]storage.Report {
 	return disks
 }
 
-// cachedBytes returns the size of each disk's cache over all pods, as far as their agents have reported. For an agent
-// that does not report it, everything on the disk counts.
+// cachedBytes returns the total size of each disk's caches in all pods whose agents have reported. If an agent does
+// not report the size of a cache, everything on the disk counts.
 func cachedBytes(agents map[string]agents.Observation) map[string]int64 {
 	cached := map[string]int64{}
 	for _, seen := range agents {
@@ -102,10 +103,10 @@ func sharesKeys(revision *agentapi.Revision) bool {
 	return revision != nil && revision.Spec.Routing.Mode == v1alpha1.RoutingSharded
 }
 
-// podAddresses returns the IPv4 addresses of pods whose nginx runs, by name: of those that are ready, or whose agent
-// has reported that nginx answers. A pod that is not ready can serve, as one whose agent hangs does, or one that is
-// being deleted: until its nginx has ended. nginx in other pods would leave a pod alone for ten seconds that does not
-// listen yet.
+// podAddresses returns the IPv4 addresses of the pods whose nginx runs, by pod name. These are the pods that are
+// ready, and the pods whose agents have reported a revision that nginx runs. A pod that is not ready can still serve:
+// its agent may hang, or the pod may be deleted while its nginx still runs. A pod whose nginx does not listen yet is
+// left out, because nginx in other pods would stop asking it for ten seconds.
 func podAddresses(pods []corev1.Pod, agents map[string]agents.Observation) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for i := range pods {

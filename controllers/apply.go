@@ -20,8 +20,9 @@ func (r *CacheNodeReconciler) applier() apply.Applier {
 	return apply.Applier{Client: r.Client, Live: r.Live}
 }
 
-// apply writes the objects. If the API server calls an object invalid, the cause is in the spec. Objects that can be
-// refused are checked before the first write, or are written first, so that nothing of a refused spec takes effect.
+// apply writes the objects. If the API server calls an object invalid, the cause is in the spec. Objects that the API
+// server can refuse are checked before the first write, or are written first. So no part of a refused spec takes
+// effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, o observed, in manifest.Input) (done applied, err error) {
 	applier := r.applier()
 	applier.Absent = o.own.isAbsent
@@ -60,7 +61,8 @@ func (r *CacheNodeReconciler) apply(ctx context.Context, o observed, in manifest
 	return done, nil
 }
 
-// refused turns an error that calls the object itself wrong into a problem of the spec, in the words of the API server.
+// refused turns an error that calls the object itself invalid into a problem of the spec, with the message of the API
+// server.
 func refused(err error) error {
 	if !apply.IsRefused(err) {
 		return err

@@ -18,7 +18,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/rollout"
 )
 
-// assign writes on the pods which revision their agents must run, and which pods own keys.
+// assign writes two facts into annotations of the pods: the revision that the agent must run, and which pods own
+// keys.
 func (r *CacheNodeReconciler) assign(
 	ctx context.Context, s scope, o observed, decision rollout.Decision, fleet string,
 ) error {
@@ -49,8 +50,9 @@ func (r *CacheNodeReconciler) assign(
 	return nil
 }
 
-// annotate changes some of our annotations on a pod and keeps the others. Any change makes the kubelet refresh the
-// pod's volumes at once, the ConfigMap's too. A pod that is gone or was replaced meanwhile is left alone.
+// annotate changes some of the operator's annotations on a pod and keeps the others. Any change makes the kubelet
+// refresh the pod's volumes at once, including the ConfigMap. A pod that was deleted or replaced since it was read is
+// left alone.
 func (r *CacheNodeReconciler) annotate(ctx context.Context, s scope, pod *corev1.Pod, told map[string]string) error {
 	annotations := map[string]string{naming.AnnotationRevision: pod.Annotations[naming.AnnotationRevision]}
 	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty, naming.AnnotationFleet} {
@@ -58,8 +60,7 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, s scope, pod *corev1
 	}
 	maps.Copy(annotations, told)
 	annotations[v1alpha1.AnnotationRetry] = s.cacheNode.Annotations[v1alpha1.AnnotationRetry]
-	// The nonce stays the same for a while, so that a pass with a cache that lags behind the last write writes nothing
-	// new.
+	// The nonce changes only every few seconds. So a pass whose cache lags behind the last write sends the same nonce.
 	annotations[naming.AnnotationNonce] = strconv.FormatInt(s.now.Unix()/int64(rollout.NudgeAfter/time.Second), 10)
 	for key, value := range annotations {
 		if value == "" && key != naming.AnnotationRevision {
@@ -83,7 +84,7 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, s scope, pod *corev1
 	return err
 }
 
-// noted returns the annotations that a pod has after ours were applied.
+// noted returns all annotations of a pod after the operator's annotations were applied.
 func noted(pod, ours map[string]string) map[string]string {
 	after := maps.Clone(pod)
 	if after == nil {

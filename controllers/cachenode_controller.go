@@ -49,73 +49,75 @@ import (
 // CacheNodeReconciler creates, updates and deletes the objects of CacheNodes, and writes their status.
 type CacheNodeReconciler struct {
 	client.Client
-	// Live reads from the API server, past the cache. Objects that CacheNodes refer to are watched as metadata only, so
-	// their content comes from here.
+	// Live reads from the API server and bypasses the cache. The cache of referenced objects stores only their metadata,
+	// so their content comes from Live.
 	Live   client.Reader
 	Events events.EventRecorder
 	Agents *agents.Tracker
-	// Cluster is the same for every CacheNode.
+	// Cluster contains the settings that are the same for every CacheNode.
 	Cluster Cluster
-	// Clock tells the time for decisions; nil means the real clock.
+	// Clock returns the time for decisions; nil means the real clock.
 	Clock clock.PassiveClock
-	// Concurrency is how many CacheNodes are reconciled at a time; 0 means 1. One CacheNode is reconciled by one worker
-	// at a time.
+	// Concurrency is the number of CacheNodes that are reconciled at the same time; 0 means 1. Only one worker at a time
+	// reconciles a given CacheNode.
 	Concurrency int
-	// newQueue makes the controller's queue; nil means controller-runtime's own. Tests set it.
+	// newQueue creates the controller's queue; nil means the default queue of controller-runtime. Tests set it.
 	newQueue queueFunc
-	// began returns when this operator began to reconcile, as the leader if there are several.
+	// began returns the time at which this operator began to reconcile. With several operators, that is when it became
+	// the leader.
 	began func() time.Time
-	// since has a [lasting] for each CacheNode, by its name.
+	// since stores a [lasting] for each CacheNode, by the name of the CacheNode.
 	since sync.Map
-	// references reads the objects that CacheNodes refer to.
+	// references reads the objects to which CacheNodes refer.
 	references references
-	// rendered has the revisions that rendered without an error.
+	// rendered remembers the revisions that were rendered without an error.
 	rendered *lru.Cache
 	// late is the back-off while the informer cache lags behind our own writes.
 	late workqueue.TypedRateLimiter[reconcile.Request]
 }
 
-// queueFunc makes the queue of a controller.
+// queueFunc creates the queue of a controller.
 type queueFunc func(
 	name string, retries workqueue.TypedRateLimiter[reconcile.Request],
 ) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Cluster is what the operator's flags say about the cluster and about the operator.
+// Cluster contains what the operator's flags define about the cluster and about the operator.
 type Cluster struct {
 	// Version is the version of this operator.
 	Version string
-	// Domain is the domain of the cluster's Services, usually cluster.local.
+	// Domain is the DNS domain of the cluster's Services, usually cluster.local.
 	Domain string
-	// Resolvers are the DNS servers that agents ask; empty means those in each pod's own resolv.conf.
+	// Resolvers are the DNS servers that the agents ask. If the list is empty, each agent asks the servers in its pod's
+	// resolv.conf.
 	Resolvers []string
-	// Images are those of new pods. The agent's is by default the operator's own.
+	// Images are the container images of new pods. The default image of the agent is the image of the operator.
 	Images manifest.Images
-	// Namespaces are those whose CacheNodes are reconciled; empty means all.
+	// Namespaces are the namespaces whose CacheNodes are reconciled; an empty list means all namespaces.
 	Namespaces []string
-	// MaxVolumes is how many volumes the CacheNodes of a namespace may have together; 0 means any number.
+	// MaxVolumes is the maximum number of volumes of all CacheNodes in a namespace together; 0 means no limit.
 	MaxVolumes int
-	// Policy says what CacheNodes may ask for.
+	// Policy restricts what the specs of CacheNodes may contain.
 	Policy validation.Policy
 }
 
 const (
-	// lateDelay is the first back-off while the informer cache lags behind our own writes. It doubles up to latestDelay,
-	// because the cache may have lost its watch.
+	// lateDelay is the first back-off while the informer cache lags behind our own writes. The back-off doubles up to
+	// latestDelay, because the cache may have lost its watch.
 	lateDelay   = 200 * time.Millisecond
 	latestDelay = 30 * time.Second
-	// lateWarning is the back-off from which on a pass logs that the cache lags.
+	// lateWarning is the back-off from which on each pass logs that the cache lags behind.
 	lateWarning = 5 * time.Second
 )
 
-// failureAfter is how long every pass must fail before the status reports the error. lateFailureAfter is the same for
-// passes that only find the informer cache behind.
+// failureAfter is how long every pass must fail before the status shows the error. lateFailureAfter is that time if
+// the informer cache only lags behind.
 const (
 	failureAfter     = 15 * time.Second
 	lateFailureAfter = 2 * time.Minute
 )
 
-// Reconcile brings the objects of one CacheNode to what its spec asks for. A wrong spec or a missing reference is not
-// an error here but a condition. The next change to the spec or the reference starts a new pass.
+// Reconcile brings the objects of one CacheNode to the state that its spec asks for. A wrong spec or a missing
+// reference sets a condition and returns no error. The next change of the spec or of the reference starts a new pass.
 func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if len(r.Cluster.Namespaces) > 0 && !slices.Contains(r.Cluster.Namespaces, request.Namespace) {
 		return reconcile.Result{}, nil // the event of another operator's volume
@@ -150,9 +152,9 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	return reconcile.Result{RequeueAfter: after}, withoutStale(err)
 }
 
-// run goes through the phases of a pass. What keeps running pods alive is done whether or not the spec is accepted.
-// What follows the spec stops at the first error, so nothing is applied of a spec that is not accepted. The status is
-// written at the end, also after an error.
+// run goes through the phases of a pass. The phases that keep running pods alive run even if the spec is not
+// accepted. The phases that follow the spec stop at the first error, so nothing of a spec that is not accepted is
+// applied. The status is written at the end, also after an error.
 func (r *CacheNodeReconciler) run(ctx context.Context, s scope) (lasting, time.Duration, error) {
 	p := &finished{pass: pass{scope: s}}
 	var err error
@@ -178,8 +180,8 @@ func (r *CacheNodeReconciler) run(ctx context.Context, s scope) (lasting, time.D
 	return next, p.after, errors.Join(err, unreported)
 }
 
-// problemIn returns the problem in an error; nil if there is none. An object with a wanted name that belongs to
-// somebody else is a problem too.
+// problemIn returns the problem in an error; nil if there is none. If an object with a wanted name belongs to
+// somebody else, that counts as a problem too.
 func problemIn(err error) *status.Problem {
 	if taken, ok := errors.AsType[*apply.TakenError](err); ok && !errors.Is(err, apply.ErrStale) {
 		return &status.Problem{
@@ -196,12 +198,12 @@ func withoutProblem(err error) error {
 	return without(err, func(err error) bool { return problemIn(err) != nil })
 }
 
-// withoutStale returns the other errors of a pass in which objects were missing in the informer cache.
+// withoutStale returns the errors of a pass except those caused by an informer cache that lags behind.
 func withoutStale(err error) error {
 	return without(err, func(err error) bool { return errors.Is(err, apply.ErrStale) })
 }
 
-// without returns an error without the joined errors for which leave is true.
+// without returns the error except those of its joined errors for which leave returns true.
 func without(err error, leave func(error) bool) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error
@@ -216,8 +218,8 @@ func without(err error, leave func(error) bool) error {
 	return err
 }
 
-// abandon deletes the volumes of a CacheNode that no longer exists. They have no owner and no finalizer, so an operator
-// that did not run during the deletion finds them later.
+// abandon deletes the volumes of a CacheNode that no longer exists. Volumes have no owner and no finalizer, so an
+// operator that did not run during the deletion of the CacheNode finds them later.
 func (r *CacheNodeReconciler) abandon(ctx context.Context, name types.NamespacedName) error {
 	volumes := &corev1.PersistentVolumeList{}
 	err := r.List(ctx, volumes, client.MatchingFields{instanceIndex: name.String()})

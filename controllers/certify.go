@@ -18,13 +18,13 @@ import (
 // renewal is the longest time between two checks of the certificates.
 const renewal = 12 * time.Hour
 
-// certify returns what the Secret of the agents must contain, and renews certificates before they expire: also if the
-// spec is not accepted, because without certificates the agents of the existing pods fall silent. The first
-// certificates are only returned: they are written with the other objects of an accepted spec.
+// certify returns the required content of the agents' Secret, and renews certificates before they expire. It does so
+// even if the spec is not accepted, because without certificates the agents of the existing pods fall silent. The
+// first certificates are only returned, because they are written together with the other objects of an accepted spec.
 func (r *CacheNodeReconciler) certify(
 	ctx context.Context, s scope, o observed, w wanted, out *outcome,
 ) (map[string][]byte, error) {
-	// The pods share keys by the spec or, once that is known, by the operator's choice.
+	// The spec decides whether the pods share keys. Once the operator's choice is known, that choice counts instead.
 	routing := s.cacheNode.Spec.Routing
 	if w.effective.CacheNode != nil {
 		routing = w.effective.Spec.Routing
@@ -38,7 +38,7 @@ func (r *CacheNodeReconciler) certify(
 	if err != nil || !changed || isNew {
 		return certificates, err
 	}
-	// The cache may not show the last renewal yet. A second renewal right after it would leave agents behind.
+	// The cache may not show the last renewal yet. A second renewal shortly after it would leave agents behind.
 	live := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.cacheNode.Namespace, Name: naming.AgentSecret(s.cacheNode.Name)}
 	err = r.Live.Get(ctx, key, live)
@@ -57,7 +57,8 @@ func (r *CacheNodeReconciler) certify(
 	return certificates, nil
 }
 
-// renewed returns the certificates that a Secret must have, which may be nil; changed is false if it has them.
+// renewed returns the certificates that a Secret must contain, which may be nil. changed is false if the Secret
+// contains them already.
 func renewed(s scope, o observed, secret *corev1.Secret, shares bool, out *outcome) (
 	certificates map[string][]byte, changed bool, err error,
 ) {
@@ -69,7 +70,7 @@ func renewed(s scope, o observed, secret *corev1.Secret, shares bool, out *outco
 	if err != nil {
 		return nil, false, err
 	}
-	// A Secret that was deleted had a key: no mark from before is to be believed without one.
+	// A deleted Secret contained a key, so its loss is no upgrade: unsigned marks from before are not to be believed.
 	isUpgrade := o.own.statefulSet != nil && secret != nil
 	if certificates, err = pki.WithOwnerKey(certificates, data, isUpgrade, s.now); err != nil {
 		return nil, false, err

@@ -18,8 +18,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// decide returns which pod takes which revision next. It keeps the current state while the pods' agents have yet to be
-// asked.
+// decide returns which pod takes which revision next. While the operator has yet to ask the pods' agents, it keeps
+// the current state.
 func decide(s scope, o observed, w wanted, template manifest.Template) rollout.Decision {
 	if o.agents.unknown && o.offered.state.Stable != "" {
 		return rollout.Decision{State: o.offered.state}
@@ -67,8 +67,8 @@ func rolloutInput(s scope, o observed, w wanted, template manifest.Template) rol
 	return in
 }
 
-// findsPods returns how long it takes until nginx in all pods has found a new pod. An agent that has not answered yet
-// is that of a new pod.
+// findsPods returns how long nginx in all pods takes to find a new pod. An agent that has not answered yet belongs to
+// a new pod and does not count.
 func findsPods(agents map[string]agents.Observation) time.Duration {
 	for _, seen := range agents {
 		if !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {
@@ -78,15 +78,16 @@ func findsPods(agents map[string]agents.Observation) time.Duration {
 	return effective.FindsPods
 }
 
-// isSettled returns true when the StatefulSet controller creates pods from the template.
+// isSettled returns true if the StatefulSet controller creates pods from the template.
 func isSettled(set *appsv1.StatefulSet, template manifest.Template) bool {
 	return set != nil && set.DeletionTimestamp.IsZero() &&
 		set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != "" &&
 		set.Spec.Template.Annotations[naming.AnnotationInput] == template.InputHash
 }
 
-// isCurrent returns true for a pod of the template. The pod of a settled StatefulSet must also have its update
-// revision: otherwise somebody has edited the StatefulSet by hand.
+// isCurrent returns true for a pod that was created from the template. If the StatefulSet is settled, the pod must
+// also have the update revision of the StatefulSet. If it has another revision, somebody has edited the StatefulSet
+// by hand.
 func isCurrent(pod *corev1.Pod, set *appsv1.StatefulSet, template manifest.Template) bool {
 	return pod.Annotations[naming.AnnotationInput] == template.InputHash &&
 		(!isSettled(set, template) || pod.Labels[appsv1.ControllerRevisionHashLabelKey] == set.Status.UpdateRevision)

@@ -1,7 +1,7 @@
-// Package controllers has the reconcilers of CacheNodes and CachePurges: they gather facts, call the pure packages,
-// apply their results and report. Only cmd/manager imports it.
+// Package controllers contains the reconcilers of CacheNodes and CachePurges. They gather facts, call the pure
+// packages, apply the results and report. Only cmd/manager imports this package.
 //
-// It may import everything but the agent and the plugin. A pass over a CacheNode has a file for each phase: observe,
-// keep, want, certify, roll, stand, report. What is decided belongs into a pure package below, and a new fact for it
-// into the phase that observes. An event goes into package status.
+// It may import everything except the agent and the plugin. A pass over a CacheNode has one file for each phase:
+// observe, keep, want, certify, roll, stand, report. Decisions belong in a pure package below, and a new fact for a
+// decision belongs in the phase that observes. Events belong in package status.
 package controllers

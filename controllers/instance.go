@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// instanceIndex finds the pods, claims and volumes of a CacheNode in the cache. A list by labels would look at those of
-// all CacheNodes for each CacheNode.
+// instanceIndex finds the pods, claims and volumes of a CacheNode in the cache. Without an index, a list by labels
+// for one CacheNode would go through the objects of all CacheNodes.
 const instanceIndex = "cachenode"
 
 func indexInstances(mgr ctrl.Manager) error {
@@ -28,8 +28,8 @@ func indexInstances(mgr ctrl.Manager) error {
 	return errors.Join(errs...)
 }
 
-// indexed returns the index key of an object; none if it belongs to no CacheNode, or is not one of its own parts, such
-// as a scout.
+// indexed returns the index key of an object. It returns none if the object belongs to no CacheNode, or is only a
+// helper object such as a scout.
 func indexed(object client.Object) []string {
 	name := instance(object)
 	if name.Name == "" || object.GetLabels()[naming.LabelName] != naming.Application {
@@ -49,18 +49,18 @@ func scoutIndexed(object client.Object) []string {
 	return []string{name.String()}
 }
 
-// byScoutsOf selects in the cache the scouts of a CacheNode, and their claims.
+// byScoutsOf selects the scouts of a CacheNode and their claims in the cache.
 func byScoutsOf(cacheNode client.Object) client.ListOption {
 	return client.MatchingFields{scoutIndex: client.ObjectKeyFromObject(cacheNode).String()}
 }
 
-// byInstance selects in the cache the objects of a CacheNode.
+// byInstance selects the objects of a CacheNode in the cache.
 func byInstance(cacheNode client.Object) client.ListOption {
 	return client.MatchingFields{instanceIndex: client.ObjectKeyFromObject(cacheNode).String()}
 }
 
-// instance returns the CacheNode that an object belongs to, by its labels. The result has no name if there is none. The
-// labels of an object without a namespace also name the namespace of the CacheNode.
+// instance returns the CacheNode to which an object belongs according to its labels. The result has no name if there
+// is no such CacheNode. For an object without a namespace, a label also names the namespace of the CacheNode.
 func instance(object client.Object) types.NamespacedName {
 	labels, namespace := object.GetLabels(), object.GetNamespace()
 	if namespace == "" {
@@ -72,7 +72,7 @@ func instance(object client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: labels[naming.LabelInstance]}
 }
 
-// toCacheNode returns the request for the CacheNode that an object belongs to, or nothing.
+// toCacheNode returns the request for the CacheNode to which an object belongs, or nothing.
 func toCacheNode(_ context.Context, object client.Object) []reconcile.Request {
 	if name := instance(object); name.Name != "" {
 		return []reconcile.Request{{NamespacedName: name}}

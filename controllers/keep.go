@@ -19,9 +19,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 )
 
-// keep does what keeps the pods running, whatever the spec says. Pods on lost nodes start elsewhere, pods start without
-// a disk that cannot be mounted, and disks that are back, replaced or repaired are used again. An error with one of
-// these does not stop the others.
+// keep does what keeps the pods running, whatever the spec asks for. Pods on lost nodes start on other nodes, and
+// pods start without a disk that cannot be mounted. Disks that are back, replaced or repaired are used again. An
+// error in one of these steps does not stop the others.
 func (r *CacheNodeReconciler) keep(ctx context.Context, s scope, o observed, out *outcome) error {
 	return errors.Join(
 		r.execute(s, out, func(e *executor.Executor) error { return e.Keep(ctx, o.storage.actions.Keep) }),
@@ -29,7 +29,8 @@ func (r *CacheNodeReconciler) keep(ctx context.Context, s scope, o observed, out
 	)
 }
 
-// tellDisks writes on the pods which disks their agents must not use, and which caches they must delete.
+// tellDisks writes two lists into annotations of each pod: the disks that the agent must not use, and the caches that
+// it must delete.
 func (r *CacheNodeReconciler) tellDisks(ctx context.Context, s scope, o observed, out *outcome) error {
 	drained := storage.ReadVerbs(s.cacheNode).Drained
 	var errs []error
@@ -50,7 +51,7 @@ func (r *CacheNodeReconciler) tellDisks(ctx context.Context, s scope, o observed
 	return errors.Join(errs...)
 }
 
-// tellPod writes annotations on a pod, if it does not have them.
+// tellPod writes annotations on a pod if the pod does not have them yet.
 func (r *CacheNodeReconciler) tellPod(
 	ctx context.Context, s scope, pod *corev1.Pod, told map[string]string, out *outcome,
 ) error {
@@ -69,9 +70,9 @@ func (r *CacheNodeReconciler) tellPod(
 	return nil
 }
 
-// abandonedCaches returns the foreign caches that a pod's agent found on the operator's volumes and whose CacheNode no
-// longer exists, in the format of the pod's annotation. The annotation stays as it is until the agent has answered this
-// operator.
+// abandonedCaches returns foreign caches in the format of the pod's annotation. The pod's agent found these caches on
+// volumes that the operator made, and their CacheNodes no longer exist. The annotation stays as it is until the agent
+// has answered this operator.
 func (r *CacheNodeReconciler) abandonedCaches(
 	ctx context.Context, s scope, pod *corev1.Pod, seen agents.Observation,
 ) (string, error) {
@@ -90,7 +91,7 @@ func (r *CacheNodeReconciler) abandonedCaches(
 		err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.CacheNode{})
 		if apierrors.IsNotFound(err) {
 			list = append(list, d.Name+"="+d.ForeignOwner)
-		} else if err != nil && !apierrors.IsForbidden(err) { // in a namespace that we may not read, it counts as existing
+		} else if err != nil && !apierrors.IsForbidden(err) { // in a namespace that we may not read, a CacheNode exists
 			return "", err
 		}
 	}

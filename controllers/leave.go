@@ -17,15 +17,18 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// leaving says which disks the spec no longer has and stay in the pods until others have filled from them.
+// leaving lists the leaving disks: the spec no longer has them, and they stay in the pods until other disks have
+// filled from them.
 type leaving struct {
-	// cacheNode is the CacheNode with these disks; the CacheNode itself if there are none.
+	// cacheNode is a copy of the CacheNode with the leaving disks added. Without leaving disks, it is the CacheNode
+	// itself.
 	cacheNode *v1alpha1.CacheNode
-	// oldAgents are the pods whose agents do not know disks that leave, if that kept a disk from staying.
+	// oldAgents are the pods whose agents do not know leaving disks. It is empty unless that made a removed disk leave
+	// at once.
 	oldAgents []string
 }
 
-// leave finds the disks that leave.
+// leave finds the leaving disks.
 func leave(s scope, o observed) leaving {
 	l := leaving{cacheNode: s.cacheNode}
 	if o.offered.stable == nil || effective.Handover(s.cacheNode.Spec.Routing) == 0 {
@@ -49,14 +52,15 @@ func leave(s scope, o observed) leaving {
 	return l
 }
 
-// isSource returns true for a disk from which others fill.
+// isSource returns true for a disk from which other disks fill at the moment.
 func (o offered) isSource(disk string, now time.Time) bool {
 	had := o.sharing.Disks
 	return had.Until.After(now) && slices.ContainsFunc(had.Members, func(d fleet.Disk) bool { return d.Name == disk })
 }
 
-// mayLeave returns true for a disk that a pod can read, if the agents of all pods that are ready know disks that leave;
-// old are the pods whose agents do not. A new operator has not asked them yet, and then decides nothing else.
+// mayLeave returns true if a pod can read the disk and the agents of all ready pods know leaving disks. old are the
+// ready pods whose agents do not. While this operator is new and has not asked the agents, it returns true, and
+// nothing else is decided.
 func (o observed) mayLeave(disk string) (may bool, old []string) {
 	if o.agents.unknown {
 		return true, nil
@@ -74,8 +78,8 @@ func (o observed) mayLeave(disk string) (may bool, old []string) {
 	return readable && len(old) == 0, old
 }
 
-// checkLeaving refuses a disk that has the name of a leaving disk, but another StorageClass or path. The pods still use
-// the claim of the leaving disk.
+// checkLeaving refuses a disk that has the name of a leaving disk but another StorageClass or path. The pods still
+// use the claim of the leaving disk.
 func checkLeaving(disks []v1alpha1.Disk, o offered) error {
 	var offered []v1alpha1.Disk
 	for _, revision := range []*agentapi.Revision{o.stable, o.candidate} {
@@ -100,7 +104,8 @@ func checkLeaving(disks []v1alpha1.Disk, o offered) error {
 	return nil
 }
 
-// tuning says in the terms of status.tuning which disks leave, and when; nothing if none does.
+// tuning returns a line for status.tuning that names the leaving disks and the time at which they leave. It returns
+// nothing if there are none.
 func (l leaving) tuning(until time.Time) []string {
 	var names []string
 	for _, d := range l.cacheNode.Spec.Disks {

@@ -14,16 +14,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
-// Collector turns the status of each CacheNode into metrics at each scrape. It reads the operator's cache and sends no
-// request. Only the active operator reports CacheNodes, so that two replicas do not report them twice. Collector is
-// safe for concurrent use.
+// Collector turns the status of each CacheNode into metrics at each scrape. It reads the operator's cache and sends
+// no request. Only the active operator reports the CacheNodes, so two replicas of the operator do not report them
+// twice. Collector is safe for concurrent use.
 type Collector struct {
 	Reader client.Reader
 	// Elected is closed when this operator becomes active, like the Elected channel of manager.Manager.
 	Elected <-chan struct{}
 }
 
-// scrapeTimeout limits the wait for a cache that is not filled yet.
+// scrapeTimeout limits how long a scrape waits for a cache that is not filled yet.
 const scrapeTimeout = 5 * time.Second
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -81,7 +81,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(descUpdated, err)
 		return
 	}
-	templated := map[client.ObjectKey]int{} // pods of the wanted template
+	templated := map[client.ObjectKey]int{} // the number of pods that were created from the wanted template
 	for i := range sets.Items {
 		templated[client.ObjectKeyFromObject(&sets.Items[i])] = int(status.UpdatedPods(&sets.Items[i]))
 	}

@@ -16,27 +16,28 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// observed is what there was when the pass began, and what follows from that alone.
+// observed is the state at the beginning of the pass, and what can be inferred from that state alone.
 type observed struct {
 	own     objects
 	offered offered
-	// pods are sorted by name. The annotations of a pod are those that this pass has written, once it has.
+	// pods are sorted by name. When this pass writes annotations on a pod, the pod in this list gets them too.
 	pods    []corev1.Pod
 	agents  answers
 	leaving leaving
 	storage stored
 }
 
-// objects are those that the CacheNode owns, as they were; nil for one that did not exist or belongs to somebody else.
+// objects are the objects that the CacheNode owns, as they were read. A field is nil if the object does not exist or
+// belongs to somebody else.
 type objects struct {
 	statefulSet *appsv1.StatefulSet
 	configMap   *corev1.ConfigMap
 	secret      *corev1.Secret
-	// absent has the names of the objects that were looked for and not found.
+	// absent contains the names of the objects that were looked for and not found.
 	absent map[client.ObjectKey]bool
 }
 
-// observe reads the objects of a CacheNode, and what the pods' agents said last.
+// observe reads the objects of a CacheNode and the last answers of the pods' agents.
 func (r *CacheNodeReconciler) observe(ctx context.Context, s scope, out *outcome) (o observed, err error) {
 	if o.own, err = r.readObjects(ctx, s); err != nil {
 		return o, err
@@ -55,8 +56,9 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s scope, out *outcome
 	return o, nil
 }
 
-// infer finds out what follows from the pods, and what the storage needs. If that needs the API server's pods, and they
-// are others than those of the informer cache, what followed from these has to be inferred again.
+// infer computes everything that follows from the pods, including the plan for the storage. The storage plan may need
+// to read the pods from the API server. If these pods differ from those in the informer cache, the caller must call
+// infer again.
 func (r *CacheNodeReconciler) infer(ctx context.Context, s scope, o *observed, out *outcome) {
 	o.agents = r.ask(s, *o, out)
 	o.leaving = leave(s, *o)
@@ -64,7 +66,7 @@ func (r *CacheNodeReconciler) infer(ctx context.Context, s scope, o *observed, o
 	o.storage = r.planStorage(ctx, s, *o, out)
 }
 
-// areSame returns true for the same pods in the same versions.
+// areSame returns true if both lists contain the same pods in the same versions.
 func areSame(a, b []corev1.Pod) bool {
 	return slices.EqualFunc(a, b, func(a, b corev1.Pod) bool {
 		return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
@@ -100,10 +102,11 @@ func (r *CacheNodeReconciler) readObjects(ctx context.Context, s scope) (o objec
 	return o, nil
 }
 
-// find reads an object from the cache. The API server is asked instead if the cache does not have the object, but not
-// for the objects of a new CacheNode: if such an object exists after all, package apply finds out when it creates it.
-// It is also asked for a ConfigMap that may be older than what the last pass wrote. Everything is decided from what the
-// ConfigMap offers the pods, so an old one could bring back a revision, or end a hand-over.
+// find reads an object from the cache. In two cases it asks the API server instead. The first case is an object that
+// is missing in the cache, unless the CacheNode is new. For a new CacheNode, package apply notices an existing object
+// when it creates its own. The second case is a ConfigMap that may be older than the last write of this operator. All
+// decisions start from what the ConfigMap offers the pods, so an old ConfigMap could bring back a revision or end a
+// hand-over.
 func (r *CacheNodeReconciler) find(ctx context.Context, s scope, object client.Object) (found bool, err error) {
 	key := client.ObjectKeyFromObject(object)
 	err = r.Get(ctx, key, object)
@@ -116,13 +119,14 @@ func (r *CacheNodeReconciler) find(ctx context.Context, s scope, object client.O
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-// isAsNew returns true for a version that is not older than the one that was written last, if that is known.
+// isAsNew returns true if a version is not older than the version that was written last. It returns false if the
+// order of the two is not known.
 func isAsNew(version, written string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, written)
 	return err == nil && order >= 0
 }
 
-// isAbsent returns true for an object that did not exist when the pass decided what to apply.
+// isAbsent returns true for an object that did not exist when the pass read the objects.
 func (o objects) isAbsent(object client.Object) bool {
 	switch object.(type) {
 	case *appsv1.StatefulSet, *corev1.ConfigMap, *corev1.Secret:
@@ -131,10 +135,10 @@ func (o objects) isAbsent(object client.Object) bool {
 	return false
 }
 
-// podVolumes returns the disks of each pod that is not being deleted, by ordinal.
+// podVolumes returns the disks of each pod by ordinal, without pods that are being deleted.
 func (o observed) podVolumes(cacheNode string) map[int][]string { return podVolumes(cacheNode, o.pods) }
 
-// podInputs returns the hashes of the inputs from which the pods were made that are not being deleted.
+// podInputs returns the hash of the template input of each pod, without pods that are being deleted.
 func (o observed) podInputs() (hashes []string) {
 	for i := range o.pods {
 		if pod := &o.pods[i]; pod.DeletionTimestamp.IsZero() {
@@ -144,8 +148,9 @@ func (o observed) podInputs() (hashes []string) {
 	return hashes
 }
 
-// isOwn returns true for an object that the CacheNode controls, and for one that we applied and that has lost its
-// controller. An object with the same name may remain from a CacheNode that was deleted.
+// isOwn returns true for an object that the CacheNode controls. It also returns true for an object that the operator
+// applied and that has lost its controller. An object with the same name may remain from a CacheNode that was
+// deleted.
 func isOwn(object client.Object, cacheNode *v1alpha1.CacheNode) bool {
 	controller := metav1.GetControllerOf(object)
 	return metav1.IsControlledBy(object, cacheNode) ||

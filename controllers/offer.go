@@ -14,20 +14,20 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/rollout"
 )
 
-// offered is what the ConfigMap offers the pods.
+// offered is what the ConfigMap offers to the pods.
 type offered struct {
 	state rollout.State
-	// texts has the revisions as text, by ID.
+	// texts contains the text of each offered revision, by the ID of the revision.
 	texts             map[string]string
 	stable, candidate *agentapi.Revision
-	// template is the pod template that was applied last, as text.
+	// template is the text of the pod template that was applied last.
 	template string
-	// sharing says which pods own keys.
+	// sharing defines which pods own keys.
 	sharing fleet.State
 }
 
-// readOffered reads the ConfigMap, which may be nil. It ignores a revision that was edited by hand, so the pass writes
-// it again.
+// readOffered reads the ConfigMap, which may be nil. It ignores a revision that was edited by hand, so that the pass
+// writes the revision again.
 func readOffered(configMap *corev1.ConfigMap) offered {
 	o := offered{texts: map[string]string{}}
 	if configMap == nil {
@@ -60,7 +60,8 @@ func readOffered(configMap *corev1.ConfigMap) offered {
 	return o
 }
 
-// readSharing returns the state of sharing in the ConfigMap; the zero value if there is none or it was damaged.
+// readSharing returns the sharing state that the ConfigMap stores. It returns the zero value if there is none or if
+// it is damaged.
 func readSharing(configMap *corev1.ConfigMap) (s fleet.State) {
 	f, err := fleet.Read(configMap.Data[naming.FleetKey])
 	if err != nil {
@@ -73,7 +74,7 @@ func readSharing(configMap *corev1.ConfigMap) (s fleet.State) {
 	return s
 }
 
-// offer returns what the ConfigMap is to offer the pods.
+// offer returns what the ConfigMap must offer to the pods from now on.
 func (r *CacheNodeReconciler) offer(
 	o observed, w wanted, state rollout.State, sharing fleet.State,
 ) (c manifest.ConfigMap, err error) {
@@ -103,7 +104,7 @@ func (r *CacheNodeReconciler) offer(
 	return c, nil
 }
 
-// originPolicy returns what the operator's flags say about origins, as text for the agents.
+// originPolicy returns what the operator's flags allow for origins, as text for the agents.
 func (c Cluster) originPolicy() (string, error) {
 	return agentapi.OriginPolicy{
 		DeniedRanges: c.Policy.DeniedOriginRanges, Namespaces: c.Policy.OriginNamespaces,

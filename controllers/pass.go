@@ -12,44 +12,45 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// pass is what travels through a pass over a CacheNode: what it begins with, and what it has found.
+// pass contains the input of a pass over a CacheNode and the results of its phases so far.
 //
-// A pass observes, keeps running pods alive, finds out what the spec asks for, rolls that out, and reports. Each of
-// these phases gets the results of those before it, and returns its own: none writes into another's.
+// A pass observes, keeps running pods alive, determines what the spec asks for, rolls that out, and reports. Each
+// phase receives the results of the phases before it and returns its own results. No phase writes into the results of
+// another.
 type pass struct {
 	scope
 	observed
 	wanted
 }
 
-// finished is a pass with what it has done: what its report is made from.
+// finished is a pass together with what the pass has done. The report is made from it.
 type finished struct {
 	pass
 	rolled
 	outcome
 }
 
-// scope is what a pass begins with. No phase changes it.
+// scope is the input of a pass. No phase changes it.
 type scope struct {
 	// cacheNode is the object as it was read, with the status that was written last.
 	cacheNode *v1alpha1.CacheNode
 	// now is the time of the pass.
 	now time.Time
-	// last is what the last pass over the same object has left.
+	// last is what the last pass over the same object left.
 	last lasting
 }
 
-// outcome collects what phases say to the end of the pass. They add to it, and none reads it.
+// outcome collects what the phases report to the end of the pass. Phases only add to it, and none of them reads it.
 type outcome struct {
-	// after is the time until the next pass if no event comes; 0 means that none is planned.
+	// after is the time until the next pass if no event comes first; 0 means that no pass is planned.
 	after time.Duration
-	// evicting says which pod waits to be evicted, and why; "" for none.
+	// evicting names the pod that waits to be evicted, and the reason; "" for none.
 	evicting string
-	// done is what the pass has done that events tell.
+	// done contains the events about what the pass has done.
 	done []status.Event
 }
 
-// lookAgain plans another pass after a time, if none is planned before that; 0 plans none.
+// lookAgain plans another pass after a time, unless an earlier pass is planned already. An after of 0 plans nothing.
 func (o *outcome) lookAgain(after time.Duration) {
 	if after > 0 && (o.after == 0 || after < o.after) {
 		o.after = after
@@ -58,25 +59,26 @@ func (o *outcome) lookAgain(after time.Duration) {
 
 func (o *outcome) tell(events ...status.Event) { o.done = append(o.done, events...) }
 
-// lasting is what one pass over an object leaves to the next: mostly the start times of states that must last before
-// the operator acts on them.
+// lasting is what one pass over an object leaves to the next pass. Most fields are the start times of states that
+// must last before the operator acts on them.
 type lasting struct {
 	uid     types.UID
 	storage storage.Since
-	// offered is the resourceVersion of the ConfigMap that the last pass has left; "" if that is not known.
+	// offered is the resourceVersion of the ConfigMap after the last pass; "" if it is not known.
 	offered string
-	// failing is since when every pass has failed, late since when the informer cache has lagged behind in every pass;
-	// zero if the last pass found neither.
+	// failing is the time since which every pass has failed. late is the time since which every pass has failed or has
+	// found that the informer cache lags behind. Both are zero if the last pass had no such error.
 	failing, late time.Time
-	// broken are the disks whose failure an event told, and whose recovery no event has told yet.
+	// broken are the disks whose failure was reported by an event, and whose recovery has yet to be reported.
 	broken status.Disks
-	// wantsVolumes is true if a volume that goes may make room for one of this CacheNode.
+	// wantsVolumes is true if this CacheNode waits for a volume that it could create after another volume is deleted.
 	wantsVolumes bool
-	// oldAgents are the pods whose agents kept a disk from staying, as an event has told.
+	// oldAgents are the pods that an event has named because their old agents made a removed disk leave at once.
 	oldAgents []string
-	// written is the CacheNode with the status that was written last, until the informer cache shows it; nil if it does.
+	// written is the CacheNode with the status that was written last. It is nil as soon as the informer cache shows that
+	// status.
 	written *v1alpha1.CacheNode
-	// untold is what was done and no event has told yet, because the status could not be written.
+	// untold are the events that are still to be sent, because the status could not be written.
 	untold []status.Event
 }
 
@@ -89,11 +91,11 @@ func lastOf(since *sync.Map, cacheNode *v1alpha1.CacheNode) lasting {
 	return lasting{uid: cacheNode.UID}
 }
 
-// next returns what the pass leaves to the next one, but for what the report adds. err is what rolling out has ended
-// with: then nobody knows which version of the ConfigMap was written last.
+// next returns what the pass leaves to the next pass, except for what the report adds. err is the error of the
+// rollout phase. After an error, the last written version of the ConfigMap is not known.
 func (p *finished) next(err error) lasting {
 	next := p.last
-	if p.rollout != nil { // events have told of them
+	if p.rollout != nil { // events have named these pods
 		next.oldAgents = p.leaving.oldAgents
 	}
 	if p.storage.err == nil {

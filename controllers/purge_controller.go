@@ -33,30 +33,30 @@ import (
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges/status,verbs=patch
 
-// PurgeReconciler carries out CachePurges. A pass is over a CacheNode with all of its purges: those that are new get
-// places in its journal by one write, and are then sent to the pods' agents. A pod's agent gets them once a pass of
-// [CacheNodeReconciler] has seen the pod; until then, the purges wait for it.
+// PurgeReconciler carries out CachePurges. A pass handles a CacheNode with all of its purges. One write gives all new
+// purges places in the journal, and then the pass sends them to the pods' agents. The agent of a pod gets purges only
+// after a pass of [CacheNodeReconciler] has seen the pod. Until then, the purges wait for the pod.
 type PurgeReconciler struct {
 	client.Client
-	// Live reads from the API server, past the cache.
+	// Live reads from the API server and bypasses the cache.
 	Live   client.Reader
 	Agents *agents.Tracker
-	// Clock tells the time for decisions; nil means the real clock.
+	// Clock returns the time for decisions; nil means the real clock.
 	Clock clock.Clock
-	// Concurrency is how many CacheNodes have a pass at a time; 0 means 1.
+	// Concurrency is the number of CacheNodes that have a pass at the same time; 0 means 1.
 	Concurrency int
 
-	// newQueue makes the controller's queue; nil means controller-runtime's own. Tests set it.
+	// newQueue creates the controller's queue; nil means the default queue of controller-runtime. Tests set it.
 	newQueue queueFunc
-	// journals has a *journal for each CacheNode, by its name.
+	// journals stores a *journal for each CacheNode, by the name of the CacheNode.
 	journals sync.Map
-	// missing has since when CacheNodes that purges name are known not to exist, by their names.
+	// missing stores, by the name of the CacheNode, since when a CacheNode that purges name is known not to exist.
 	missing sync.Map
-	// queue is the controller's; nil before it starts.
+	// queue is the controller's queue; nil before the controller starts.
 	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
 }
 
-// purgesOf selects CachePurges in the cache by their CacheNode.
+// purgesOf is the cache index that finds CachePurges by the name of their CacheNode.
 const purgesOf = "spec.cacheNode"
 
 // SetupWithManager adds the reconciler to the manager.
@@ -94,27 +94,28 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// toPurged returns the request for the CacheNode of a CachePurge.
+// toPurged returns the request for the CacheNode that a CachePurge names.
 func toPurged(_ context.Context, object client.Object) []reconcile.Request {
 	name := object.(*v1alpha1.CachePurge).Spec.CacheNode //nolint:forcetypeassert // of its type only
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
 }
 
-// wake causes a pass over a CacheNode. Before the controller starts, that is needless: all have one then.
+// wake causes a pass over a CacheNode. Before the controller starts, wake does nothing: every CacheNode has a pass at
+// the start.
 func (r *PurgeReconciler) wake(cacheNode types.NamespacedName) {
 	if queue := r.queue.Load(); queue != nil {
 		(*queue).Add(reconcile.Request{NamespacedName: cacheNode})
 	}
 }
 
-// purging is one pass.
+// purging is one pass over the purges of a CacheNode.
 type purging struct {
 	cacheNode *v1alpha1.CacheNode
 	pods      []corev1.Pod
 	state     purge.State
 }
 
-// Reconcile runs one pass over a CacheNode.
+// Reconcile runs one pass over the purges of a CacheNode.
 func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	p := &purging{cacheNode: &v1alpha1.CacheNode{}}
 	p.state.Now, p.state.Held = r.Clock.Now(), map[types.UID]purge.Held{}
@@ -140,7 +141,7 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	return r.pass(ctx, p, r.journal(p.cacheNode))
 }
 
-// journal returns what earlier passes know of the journal of a CacheNode.
+// journal returns what earlier passes know about the journal of a CacheNode.
 func (r *PurgeReconciler) journal(cacheNode *v1alpha1.CacheNode) *journal {
 	name := client.ObjectKeyFromObject(cacheNode)
 	known, _ := r.journals.LoadOrStore(name, newJournal(cacheNode.UID))
@@ -152,8 +153,8 @@ func (r *PurgeReconciler) journal(cacheNode *v1alpha1.CacheNode) *journal {
 	return j
 }
 
-// pass gives new purges a place, sends them to the agents, ends what has been obeyed for long enough, and writes the
-// statuses.
+// pass gives new purges a place, sends them to the agents, and ends the rules that all pods have obeyed for long
+// enough. Then it writes the statuses.
 func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (reconcile.Result, error) {
 	j.forgetLost(p.state.Purges)
 	p.state.Lost = j.lost
@@ -185,7 +186,7 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 	return r.report(ctx, p, p.state.Statuses(), 0, max(actions.Due, time.Nanosecond))
 }
 
-// decide decides from the journal and from what the agents say now.
+// decide computes the actions from the journal and from the latest answers of the agents.
 func (r *PurgeReconciler) decide(p *purging, j *journal) purge.Actions {
 	s := &p.state
 	s.Now, s.Grace = r.Clock.Now(), effective.PurgeGrace(p.cacheNode.Spec)
@@ -206,14 +207,15 @@ func (r *PurgeReconciler) decide(p *purging, j *journal) purge.Actions {
 	return actions
 }
 
-// reportWaiting says what each purge that has not ended waits for while the journal is not known.
+// reportWaiting writes the same message into the status of every unfinished purge while the journal is not known. The
+// message says what the purge waits for.
 func (r *PurgeReconciler) reportWaiting(
 	ctx context.Context, p *purging, due time.Duration, message string,
 ) (reconcile.Result, error) {
 	return r.report(ctx, p, p.waiting(message), 0, due)
 }
 
-// waiting returns the statuses of all purges that have not ended while the journal is not known.
+// waiting returns the statuses of all unfinished purges while the journal is not known.
 func (p *purging) waiting(message string) []purge.Change {
 	unknown := p.state
 	unknown.Log, unknown.Held = nil, map[types.UID]purge.Held{}
@@ -223,7 +225,7 @@ func (p *purging) waiting(message string) []purge.Change {
 	return unknown.Statuses()
 }
 
-// isInitialized returns true for a pod whose nginx has begun, or is about to.
+// isInitialized returns true for a pod whose nginx has started or is about to start.
 func isInitialized(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if (c.Type == corev1.PodInitialized || c.Type == corev1.PodReady) && c.Status == corev1.ConditionTrue {

@@ -15,16 +15,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// journal is the journal of a CacheNode as it is on the API server, and what later passes need of earlier ones. One
-// pass at a time uses it.
+// journal contains the journal of a CacheNode as stored on the API server, and what later passes need from earlier
+// ones. Only one pass at a time uses it.
 type journal struct {
 	uid types.UID
-	// log is what is stored, once isRead is true. versions are the resourceVersions of the ConfigMaps with its segments;
-	// "" for one that is not there.
+	// log is the stored journal; it is valid once isRead is true. versions are the resourceVersions of the ConfigMaps
+	// that store the segments of the journal. The version is "" for a ConfigMap that does not exist.
 	log      *purge.Log
 	versions [purge.Slots]string
 	isRead   bool
-	// obeyed, compacted and lost are those of [purge.State].
+	// obeyed, compacted and lost are the fields of [purge.State] with these names.
 	obeyed    map[int64]time.Time
 	compacted time.Time
 	lost      map[types.UID]bool
@@ -32,8 +32,8 @@ type journal struct {
 
 func newJournal(uid types.UID) *journal { return &journal{uid: uid, log: purge.NewLog(0)} }
 
-// forgetLost removes purges from those that have lost their place: the ones that were deleted, that have a new place,
-// or that have none in the operator's cache either.
+// forgetLost removes purges from the list of those that have lost their place. It removes a purge that was deleted,
+// that has a new place, or that has no place in the operator's cache either.
 func (j *journal) forgetLost(purges []v1alpha1.CachePurge) {
 	still := map[types.UID]bool{}
 	for i := range purges {
@@ -44,8 +44,8 @@ func (j *journal) forgetLost(purges []v1alpha1.CachePurge) {
 	maps.DeleteFunc(j.lost, func(uid types.UID, _ bool) bool { return !still[uid] })
 }
 
-// commit writes the journal after actions, with the purges that get a place in it. All of that is one write, or few,
-// and fails if another operator has written meanwhile.
+// commit writes the journal that results from the actions and from the purges that get a place. All of that is one
+// write or a few writes. A write fails if another operator has written the journal since it was read.
 func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal, a purge.Actions) error {
 	next := j.log.Follow(a, p.state.Now)
 	if a.Compact {
@@ -63,8 +63,8 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal, a 
 	return nil
 }
 
-// admit gives places to the purges that have none, the oldest first. It reads a few specs at a time, and none once the
-// journal is full.
+// admit gives places to the purges without a place, the oldest first. It reads the specs of a few purges at a time,
+// and reads no more when the journal is full.
 func (r *PurgeReconciler) admit(ctx context.Context, p *purging, next *purge.Log, applied int64) error {
 	isFull := false
 	for some := range slices.Chunk(p.state.Unplaced(), specsAtOnce) {
@@ -87,7 +87,7 @@ func (r *PurgeReconciler) admit(ctx context.Context, p *purging, next *purge.Log
 	return nil
 }
 
-// place gives a purge a place, or says why it can get none. It returns false if the journal is full.
+// place gives a purge a place, or records why the purge can never get one. It returns false if the journal is full.
 func (p *purging) place(next *purge.Log, cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, applied int64) bool {
 	rule, err := purge.RuleOf(cp, spec, sites.Own(p.cacheNode.Spec).Cache)
 	if err != nil {
@@ -97,16 +97,16 @@ func (p *purging) place(next *purge.Log, cp *v1alpha1.CachePurge, spec v1alpha1.
 	return next.Place(p.state.Now, rule, applied)
 }
 
-// hold says why a purge has no place yet.
+// hold records why a purge has no place yet.
 func (p *purging) hold(cp *v1alpha1.CachePurge, message string) {
 	p.state.Held[cp.UID] = purge.Held{Message: message}
 }
 
-// specsAtOnce is how many specs of CachePurges are read at a time. Each has 256 KiB at most, or 2 MiB if it was created
-// before that limit.
+// specsAtOnce is the number of CachePurge specs that are read at the same time. A spec has at most 256 KiB, or at
+// most 2 MiB if it was created before that limit.
 const specsAtOnce = 8
 
-// specs reads what CachePurges are about. One that was deleted has nil.
+// specs reads the specs of CachePurges from the API server. The entry of a purge that was deleted is nil.
 func (r *PurgeReconciler) specs(
 	ctx context.Context, purges []*v1alpha1.CachePurge,
 ) ([]*v1alpha1.CachePurgeSpec, error) {
@@ -114,7 +114,7 @@ func (r *PurgeReconciler) specs(
 	var reading errgroup.Group
 	for i, cp := range purges {
 		reading.Go(func() error {
-			list := &v1alpha1.CachePurgeList{} // the operator may list CachePurges, and not get one
+			list := &v1alpha1.CachePurgeList{} // the operator has permission to list CachePurges, but not to get one
 			err := r.Live.List(ctx, list, client.InNamespace(cp.Namespace), client.MatchingFields{"metadata.name": cp.Name})
 			for j := range list.Items {
 				if list.Items[j].UID == cp.UID {

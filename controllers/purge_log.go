@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// load reads the journal, unless it is known. isThere is false if there is none and none is needed. A wait says that it
-// cannot be decided yet whether one was lost.
+// load reads the journal unless it is known already. isThere is false if there is no journal and none is needed. If
+// wait is above 0, some agents have not answered, so it is not yet known whether a journal was lost.
 func (r *PurgeReconciler) load(
 	ctx context.Context, p *purging, j *journal,
 ) (isThere bool, wait time.Duration, err error) {
@@ -31,7 +31,7 @@ func (r *PurgeReconciler) load(
 	case j.isRead && j.missing(cached) == nil:
 		return j.log.Head > 0, 0, nil
 	case !j.isRead && len(cached) == 0 && len(p.state.Purges) == 0 && last == 0:
-		return false, wait, nil // none was ever needed, as far as anybody knows
+		return false, wait, nil // as far as is known, no journal was ever needed
 	}
 	stored, err := r.storedSlots(ctx, p.cacheNode)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *PurgeReconciler) load(
 		j.log.Rewrite(missing)
 		return true, 0, nil
 	}
-	if isWhole := j.read(ctx, stored); isWhole { // what agents say is not asked for then: it could empty all caches
+	if isWhole := j.read(ctx, stored); isWhole { // no agent is asked then: its place could empty all caches
 		j.isRead = true
 		return true, 0, nil
 	}
@@ -54,15 +54,15 @@ func (r *PurgeReconciler) load(
 	}
 	j.isRead, j.obeyed = true, nil
 	if j.log.Head == 0 || j.log.Head < last {
-		// The end of the journal is lost, or all of it. Disks that are at the last place that anybody knows have missed
-		// nothing that was said to be applied.
+		// The end of the journal is lost, or all of it. The new journal begins at the last place that anybody knows. A disk
+		// at this place has missed no purge that was reported as applied.
 		j.log.Restart(last)
 	}
 	return j.log.Head > 0, 0, r.losePlaces(ctx, p, j)
 }
 
-// losePlaces notes in the statuses of purges that their places were lost with a journal, before the next journal is
-// written: its readers would take the places for those of purges that have ended.
+// losePlaces records in the statuses of purges that their places were lost with a journal. That happens before the
+// next journal is written. Otherwise its readers would take these places for the places of purges that have ended.
 func (r *PurgeReconciler) losePlaces(ctx context.Context, p *purging, j *journal) error {
 	j.lost = p.state.Unfinished(j.log.Floor)
 	p.state.Lost = j.lost
@@ -79,7 +79,7 @@ func (r *PurgeReconciler) losePlaces(ctx context.Context, p *purging, j *journal
 	return nil
 }
 
-// cachedSlots returns the slots of a journal that have a ConfigMap as far as the cache knows.
+// cachedSlots returns the ConfigMaps of the journal that the informer cache shows, by slot.
 func (r *PurgeReconciler) cachedSlots(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode,
 ) (map[int]*corev1.ConfigMap, error) {
@@ -96,7 +96,7 @@ func (r *PurgeReconciler) cachedSlots(
 	return slots, nil
 }
 
-// storedSlots returns the slots of a journal that have a ConfigMap on the API server.
+// storedSlots returns the ConfigMaps of the journal that exist on the API server, by slot.
 func (r *PurgeReconciler) storedSlots(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode,
 ) (map[int]*corev1.ConfigMap, error) {
@@ -118,7 +118,7 @@ func (r *PurgeReconciler) storedSlots(
 	return slots, nil
 }
 
-// missing returns the slots of the journal that are not there.
+// missing returns the slots that the journal uses and that have no ConfigMap in slots.
 func (j *journal) missing(slots map[int]*corev1.ConfigMap) (missing []int) {
 	for slot, version := range j.versions {
 		if version != "" && slots[slot] == nil {
@@ -128,8 +128,8 @@ func (j *journal) missing(slots map[int]*corev1.ConfigMap) (missing []int) {
 	return missing
 }
 
-// read takes the journal from its ConfigMaps. One that is damaged counts as lost, and is written over. isWhole is false
-// if the end can be lost.
+// read reads the journal from its ConfigMaps. A damaged ConfigMap counts as lost and is overwritten. isWhole is false
+// if the end of the journal may be lost.
 func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (isWhole bool) {
 	var segments [purge.Slots]*purge.Segment
 	var damaged []int
@@ -151,8 +151,8 @@ func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (is
 	return j.log.IsWhole() && len(damaged) == 0 && !purge.HasGap(list)
 }
 
-// last returns the last place that agents and purges know; 0 if there was no journal. A wait says that some agents have
-// not answered yet.
+// last returns the highest place that agents and purges know; 0 if there was no journal. If wait is above 0, some
+// agents have not answered yet.
 func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
 	for _, cp := range p.state.Purges {
 		place = max(place, cp.Status.Number)
@@ -171,8 +171,8 @@ func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
 	return place, 0
 }
 
-// writeLog writes what has changed in the journal. A write fails if somebody else has written since the journal was
-// read.
+// writeLog writes the changed segments of the journal. A write fails if somebody else has written the segment since
+// it was read.
 func (r *PurgeReconciler) writeLog(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode, next *purge.Log, versions [purge.Slots]string,
 ) ([purge.Slots]string, error) {
@@ -191,7 +191,8 @@ func (r *PurgeReconciler) writeLog(
 	return versions, nil
 }
 
-// writeSegment writes a ConfigMap over a version, and returns the next version. "" is the version of none.
+// writeSegment writes a ConfigMap over the given version and returns the new version. With version "", it creates the
+// ConfigMap.
 func (r *PurgeReconciler) writeSegment(
 	ctx context.Context, configMap *corev1.ConfigMap, version string,
 ) (next string, err error) {

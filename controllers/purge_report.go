@@ -16,8 +16,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// stripPurge keeps of a CachePurge what the operator reads of all of them: without what is purged, which a pass reads
-// from the API server for those that get a place, and without whatever tenants write into metadata.
+// stripPurge keeps only the parts of a CachePurge that the operator needs of all CachePurges. It drops the list of
+// what is purged, which a pass reads from the API server when the purge gets a place. It also drops the metadata that
+// tenants can write.
 func stripPurge(cp *v1alpha1.CachePurge) {
 	cp.Annotations, cp.Labels, cp.OwnerReferences, cp.Finalizers = nil, nil, nil, nil
 	cp.Spec = v1alpha1.CachePurgeSpec{
@@ -28,7 +29,7 @@ func stripPurge(cp *v1alpha1.CachePurge) {
 	}
 }
 
-// orphans reports that the CacheNode of purges does not exist.
+// orphans reports for purges that their CacheNode does not exist.
 func (r *PurgeReconciler) orphans(
 	ctx context.Context, p *purging, cacheNode types.NamespacedName,
 ) (reconcile.Result, error) {
@@ -41,11 +42,12 @@ func (r *PurgeReconciler) orphans(
 	return r.report(ctx, p, changes, purge.MissingTTL, due)
 }
 
-// reportAtOnce is how many statuses are written at a time. One after another, they would hold up new purges.
+// reportAtOnce is the number of statuses that are written at the same time. Written one after another, the statuses
+// would delay new purges.
 const reportAtOnce = 8
 
-// report writes statuses, and deletes finished purges whose time has come. The next pass is due after a time, or
-// earlier if a purge is to be deleted then.
+// report writes statuses and deletes finished purges whose time to live has ended. The next pass is due after a time,
+// or earlier if a purge must be deleted before.
 func (r *PurgeReconciler) report(
 	ctx context.Context, p *purging, changes []purge.Change, ttl, due time.Duration,
 ) (reconcile.Result, error) {
@@ -57,7 +59,7 @@ func (r *PurgeReconciler) report(
 	return reconcile.Result{RequeueAfter: min(due, next)}, errors.Join(errs...)
 }
 
-// writeAll writes statuses.
+// writeAll writes several statuses.
 func (r *PurgeReconciler) writeAll(ctx context.Context, changes []purge.Change) error {
 	var writing errgroup.Group
 	writing.SetLimit(reportAtOnce)
@@ -67,13 +69,13 @@ func (r *PurgeReconciler) writeAll(ctx context.Context, changes []purge.Change) 
 	return writing.Wait()
 }
 
-// write writes a status.
+// write writes one status.
 func (r *PurgeReconciler) write(ctx context.Context, change purge.Change) error {
 	cp := change.Purge
-	written := cp.DeepCopy() // which gets the API server's answer, with all that is purged
+	written := cp.DeepCopy() // Patch fills it with the API server's answer, which contains all that is purged
 	written.Status = change.Next
 	err := r.Status().Patch(ctx, written, client.MergeFrom(cp), client.FieldOwner(naming.FieldManager))
-	if err == nil || apierrors.IsNotFound(err) { // deleted meanwhile: the journal has it
+	if err == nil || apierrors.IsNotFound(err) { // deleted since it was read: the journal contains it
 		cp.Status = change.Next
 		return nil
 	}

@@ -27,15 +27,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// references reads the objects that CacheNodes refer to. It is safe for concurrent use.
+// references reads the objects to which CacheNodes refer. It is safe for concurrent use.
 type references struct {
-	// live reads content from the API server; metadata has the metadata of Services.
+	// live reads content from the API server; metadata reads the metadata of Services.
 	live, metadata client.Reader
 }
 
-// bundle returns the certificates of the origin's CA bundle; "" if the spec names none. They go into the CacheNode's
-// own ConfigMap, so that a pod can start after the bundle is gone. Nothing else of a Secret is copied. The error is a
-// [status.Problem] if the bundle is missing or is none.
+// bundle returns the certificates of the origin's CA bundle; "" if the spec names no bundle. The operator copies them
+// into the CacheNode's own ConfigMap, so that a pod can start after the bundle was deleted. Nothing else of a Secret
+// is copied. The error is a [status.Problem] if the bundle is missing, or if its content is no CA bundle.
 func (r references) bundle(ctx context.Context, cacheNode *v1alpha1.CacheNode) (string, error) {
 	kind, ref := caBundleReference(cacheNode)
 	if ref == nil {
@@ -60,8 +60,9 @@ func (r references) bundle(ctx context.Context, cacheNode *v1alpha1.CacheNode) (
 	return bundle, nil
 }
 
-// certificate returns what the status says of the certificate that clients see; nil if the spec names none. The pods
-// mount its Secret and cannot start without it. The error is a [status.Problem] if the Secret is missing or unusable.
+// certificate returns the status entry for the certificate that clients see; nil if the spec names no certificate.
+// The pods mount its Secret and cannot start without it. The error is a [status.Problem] if the Secret is missing or
+// unusable.
 func (r references) certificate(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode,
 ) (*v1alpha1.CertificateStatus, error) {
@@ -95,7 +96,7 @@ func (r references) certificate(
 	return validity(pair), nil
 }
 
-// validity returns the time that all certificates of a chain have in common.
+// validity returns the time for which all certificates of a chain are valid.
 func validity(pair tls.Certificate) *v1alpha1.CertificateStatus {
 	from, until := pair.Leaf.NotBefore, pair.Leaf.NotAfter
 	for _, der := range pair.Certificate[1:] {
@@ -113,8 +114,8 @@ func validity(pair tls.Certificate) *v1alpha1.CertificateStatus {
 	return status.CertificateOf(from, until)
 }
 
-// isManaged returns true for a Secret that the operator creates. Such a Secret also holds the operator's own key, by
-// which agents recognize the operator.
+// isManaged returns true for a Secret that the operator created. Such a Secret also contains the operator's own key,
+// by which agents recognize the operator.
 func isManaged(secret *corev1.Secret) bool {
 	return secret.Labels[naming.LabelManagedBy] == naming.FieldManager
 }
@@ -130,7 +131,7 @@ func caBundleReference(cacheNode *v1alpha1.CacheNode) (kind string, ref *v1alpha
 	return "ConfigMap", tls.CABundle.ConfigMap
 }
 
-// key reads one key of a Secret or ConfigMap. found is false if the object or the key is missing.
+// key reads one key of a Secret or a ConfigMap. found is false if the object or its key is missing.
 func (r references) key(
 	ctx context.Context, kind string, name client.ObjectKey, key string,
 ) (content []byte, found bool, err error) {
@@ -161,8 +162,8 @@ func (r references) key(
 	return content, found, nil
 }
 
-// certificates returns the certificates in a PEM text and refuses anything else, so that a private key under the wrong
-// key never gets into a ConfigMap.
+// certificates returns the certificates in a PEM text and refuses any other content. So a private key that was stored
+// under the wrong key never gets into a ConfigMap.
 func certificates(text []byte) (string, error) {
 	var out bytes.Buffer
 	for {
@@ -187,7 +188,7 @@ func certificates(text []byte) (string, error) {
 	return out.String(), nil
 }
 
-// referenceIndex finds the CacheNodes that refer to an object, by "Kind/namespace/name".
+// referenceIndex finds the CacheNodes that refer to an object. Its keys have the form "Kind/namespace/name".
 const referenceIndex = "references"
 
 func indexReferences(mgr ctrl.Manager) error {
@@ -212,8 +213,8 @@ func indexReferences(mgr ctrl.Manager) error {
 
 func referenceKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// unmet describes the objects that a valid spec refers to and that do not exist. They may be created later. Storage may
-// be nil if it is not known.
+// unmet describes the objects that a valid spec refers to and that do not exist. They may be created later. The
+// storage state may be nil if it is not known.
 func (r references) unmet(ctx context.Context, cacheNode *v1alpha1.CacheNode, s *storage.State) (list []string) {
 	for i, server := range sites.Own(cacheNode.Spec).Origin.Servers {
 		if server.Service == nil {
@@ -245,8 +246,8 @@ func (r references) unmet(ctx context.Context, cacheNode *v1alpha1.CacheNode, s 
 	return list
 }
 
-// StripReference keeps only what tells that a referenced object has changed, because a cluster may have very many
-// Secrets and ConfigMaps.
+// StripReference keeps only the fields that show whether a referenced object has changed. A cluster may have very
+// many Secrets and ConfigMaps.
 func StripReference(object any) (any, error) {
 	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
 		o.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
@@ -254,8 +255,8 @@ func StripReference(object any) (any, error) {
 	return object, nil
 }
 
-// referenceSources returns watches of Secrets, ConfigMaps and Services as metadata only. Their content is read only if
-// a CacheNode names them.
+// referenceSources returns watches of the metadata of Secrets, ConfigMaps and Services. The operator reads the
+// content of such an object only if a CacheNode names it.
 func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.Source {
 	var sources []source.Source
 	for _, kind := range []string{"Secret", "ConfigMap", "Service"} {

@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// isToBeRemade returns true for a StatefulSet whose claim templates are not the wanted ones, because no API server lets
-// them change, and for one that is being deleted.
+// isToBeRemade returns true for a StatefulSet whose claim templates differ from the wanted ones, because no API
+// server lets them change. It also returns true for a StatefulSet that is being deleted.
 func isToBeRemade(set *appsv1.StatefulSet, objects []client.Object) bool {
 	if set == nil {
 		return false
@@ -39,8 +39,8 @@ func isSameClaim(a, b corev1.PersistentVolumeClaim) bool {
 		equality.Semantic.DeepEqual(a.Spec.Resources, b.Spec.Resources)
 }
 
-// checked returns the object to try on the API server before anything is written. A StatefulSet that is recreated is
-// tried under another name, because the old one still exists.
+// checked returns the object to be tried on the API server before the first write. A StatefulSet that is to be
+// recreated is tried under another name, because the old one still exists.
 func checked(object client.Object, remake bool) client.Object {
 	set, ok := object.(*appsv1.StatefulSet)
 	if !ok || !remake {
@@ -51,8 +51,8 @@ func checked(object client.Object, remake bool) client.Object {
 	return set
 }
 
-// deleteSet deletes the StatefulSet and leaves its pods. When it is gone, the next pass recreates it, and the new one
-// adopts the pods.
+// deleteSet deletes the StatefulSet and leaves its pods. When the StatefulSet is gone, the next pass recreates it,
+// and the new StatefulSet adopts the pods.
 func deleteSet(ctx context.Context, c client.Client, set *appsv1.StatefulSet) error {
 	if !set.DeletionTimestamp.IsZero() {
 		return nil // an event reports the end of the deletion
@@ -67,7 +67,7 @@ func deleteSet(ctx context.Context, c client.Client, set *appsv1.StatefulSet) er
 	return client.IgnoreNotFound(err)
 }
 
-// podVolumes returns the disks of each pod that is not being deleted, by ordinal.
+// podVolumes returns the disks of each pod by ordinal, without pods that are being deleted.
 func podVolumes(cacheNode string, pods []corev1.Pod) map[int][]string {
 	volumes := map[int][]string{}
 	for i := range pods {

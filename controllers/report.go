@@ -22,9 +22,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// report writes the status once, only if it changed, and then records in events what was done and what changed. err is
-// the result of the pass, problem what keeps the spec from being accepted. It returns next with what it leaves to the
-// next pass.
+// report writes the status once, if it changed. Then it sends events about what was done and what changed. err is the
+// result of the pass. problem is what keeps the spec from being accepted. report returns next, completed with what
+// the report itself leaves to the next pass.
 func (r *CacheNodeReconciler) report(
 	ctx context.Context, p *finished, next lasting, problem *status.Problem, err error,
 ) (lasting, error) {
@@ -51,7 +51,8 @@ func (r *CacheNodeReconciler) report(
 	return next, nil
 }
 
-// reportFailure writes into the status an error that keeps the operator from observing anything, once it has lasted.
+// reportFailure writes an error into the status if the error keeps the operator from observing anything and has
+// lasted.
 func (r *CacheNodeReconciler) reportFailure(ctx context.Context, s scope, err error) (next lasting, _ error) {
 	next = s.last
 	failure, _ := next.failure(err, s.now)
@@ -62,8 +63,8 @@ func (r *CacheNodeReconciler) reportFailure(ctx context.Context, s scope, err er
 	return next, client.IgnoreNotFound(err)
 }
 
-// writeStatus writes a status if it differs from that of the CacheNode. It returns the CacheNode with the status that
-// was written last: written, if nothing is written now.
+// writeStatus writes a status if it differs from the status of the CacheNode. It returns the CacheNode with the
+// status that was written last. If it writes nothing, it returns the argument written.
 func writeStatus(
 	ctx context.Context, c client.Client,
 	before *v1alpha1.CacheNode, to v1alpha1.CacheNodeStatus, written *v1alpha1.CacheNode,
@@ -80,8 +81,8 @@ func writeStatus(
 	return after, nil
 }
 
-// catchUp gives a CacheNode the status that the last pass wrote, if the cache does not show that yet. Otherwise what
-// has changed would be told in events once more, and conditions would change at a new time.
+// catchUp gives a CacheNode the status that the last pass wrote, if the cache does not show that status yet. Without
+// that, events would report the same changes again, and conditions would get a new transition time.
 func (l *lasting) catchUp(cacheNode *v1alpha1.CacheNode) {
 	if l.written == nil {
 		return
@@ -94,8 +95,9 @@ func (l *lasting) catchUp(cacheNode *v1alpha1.CacheNode) {
 	l.written.Status.DeepCopyInto(&cacheNode.Status)
 }
 
-// failure returns the error of a pass if the status is to show it, because it has lasted or will last. Most errors are
-// transient: incomplete is true for those. A cache that lags behind has more time.
+// failure returns the error of a pass if the status is to show the error. That is so if the error has lasted for some
+// time, or is sure to last. Most errors are transient: incomplete is true for them. If only the cache lags behind,
+// the status shows that later than other errors.
 func (l *lasting) failure(err error, now time.Time) (failure error, incomplete bool) {
 	other := withoutStale(err)
 	l.failing = began(l.failing, other != nil, now)
@@ -111,7 +113,8 @@ func (l *lasting) failure(err error, now time.Time) (failure error, incomplete b
 	return nil, true
 }
 
-// began returns when a state began: at since if it lasts, now if it is new, never if it is over.
+// began returns the time at which a state began: since if the state goes on, now if it is new. If the state is over,
+// it returns the zero time.
 func began(since time.Time, is bool, now time.Time) time.Time {
 	switch {
 	case !is:
@@ -122,7 +125,7 @@ func began(since time.Time, is bool, now time.Time) time.Time {
 	return since
 }
 
-// facts returns what the pass has found, in the terms of package status.
+// facts returns what the pass found, as the input of package status.
 func (p *finished) facts() status.Facts {
 	follow := p.storage.actions.Follow
 	f := status.Facts{
@@ -148,8 +151,8 @@ func (p *finished) facts() status.Facts {
 	return f
 }
 
-// shown says which pods own keys; nil if each pod serves all keys. In a pass that did not get as far as deciding that,
-// it is what the pods go on with.
+// shown returns which pods own keys; nil if each pod serves all keys. If the pass did not decide who owns keys, the
+// result is the decision that the pods keep following.
 func (p *finished) shown() *fleet.Decision {
 	switch {
 	case p.rollout != nil && p.effective.Spec.Routing.Mode == v1alpha1.RoutingSharded:
@@ -161,7 +164,7 @@ func (p *finished) shown() *fleet.Decision {
 	return &present
 }
 
-// podNamed returns the pod with a name, for an event to refer to; nil if there is none.
+// podNamed returns the pod with the given name, for an event to refer to; nil if there is none.
 func (p *finished) podNamed(name string) runtime.Object {
 	for i := range p.pods {
 		if p.pods[i].Name == name {

@@ -13,26 +13,26 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 )
 
-// rolled is how far a pass has rolled out what the spec asks for.
+// rolled describes how far a pass has rolled out what the spec asks for.
 type rolled struct {
 	// rollout is nil if the pass did not decide which pod takes which revision.
 	rollout *status.Rollout
-	// sharing says which pods own keys.
+	// sharing defines which pods own keys.
 	sharing fleet.Decision
 	applied applied
 }
 
-// applied is what the API server has said of the objects that were applied.
+// applied contains the API server's answers about the objects that were applied.
 type applied struct {
-	// set is nil, and version empty, if the pass did not get that far. version is the resourceVersion of the ConfigMap.
+	// set is nil and version is empty if the pass did not get that far. version is the resourceVersion of the ConfigMap.
 	set     *appsv1.StatefulSet
 	version string
-	// remaking is true while the StatefulSet is deleted so that it can be recreated.
+	// remaking is true while the operator deletes the StatefulSet to recreate it.
 	remaking bool
 }
 
-// roll carries out what the spec asks for, as far as can be done now. It stops at the first error, and returns what was
-// done until then.
+// roll carries out what the spec asks for, as far as that is possible now. It stops at the first error and returns
+// what was done until then.
 func (r *CacheNodeReconciler) roll(
 	ctx context.Context, s scope, o observed, w wanted, certificates map[string][]byte, out *outcome,
 ) (done rolled, err error) {
@@ -83,8 +83,8 @@ func (r *CacheNodeReconciler) roll(
 	return done, r.replace(ctx, s, o, decision, out)
 }
 
-// replace evicts the next pod to be replaced, so that the StatefulSet controller creates it from the current pod
-// template.
+// replace evicts the pod that is to be replaced next. The StatefulSet controller then creates that pod from the
+// current pod template.
 func (r *CacheNodeReconciler) replace(
 	ctx context.Context, s scope, o observed, decision rollout.Decision, out *outcome,
 ) error {

@@ -32,17 +32,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
-// renderings is how many revisions that rendered without an error are remembered.
+// renderings is the number of successfully rendered revisions that the operator remembers.
 const renderings = 8192
 
-// retryDelay is the first back-off after a pass that failed. It doubles up to retryMost.
+// retryDelay is the first back-off after a pass that failed. The back-off doubles up to retryMost.
 const (
 	retryDelay = 5 * time.Millisecond
 	retryMost  = time.Minute
 )
 
-// SetupWithManager adds the reconciler to the manager. referred is a separate cache for the metadata of Secrets,
-// ConfigMaps and Services, which CacheNodes refer to. It has no label selector, unlike the manager's cache.
+// SetupWithManager adds the reconciler to the manager. referred is a separate cache for the metadata of the Secrets,
+// ConfigMaps and Services to which CacheNodes refer. Unlike the manager's cache, referred has no label selector.
 func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, referred cache.Cache) error {
 	if err := errors.Join(indexReferences(mgr), indexInstances(mgr)); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, referred cache.
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.Service{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)). // it may have no owner
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)). // a Secret may have no owner
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
@@ -95,8 +95,8 @@ func (r *CacheNodeReconciler) allCacheNodes(ctx context.Context, _ client.Object
 	return requests
 }
 
-// thoseWhoWantVolumes returns the CacheNodes that wait for a path or for room. One of them may get what a deleted
-// volume had.
+// thoseWhoWantVolumes returns the CacheNodes that wait for a free path or for room under the limit of volumes. The
+// deletion of a volume may let one of them create its own.
 func (r *CacheNodeReconciler) thoseWhoWantVolumes(context.Context, client.Object) (requests []reconcile.Request) {
 	r.since.Range(func(name, left any) bool {
 		if left.(lasting).wantsVolumes {
@@ -107,7 +107,7 @@ func (r *CacheNodeReconciler) thoseWhoWantVolumes(context.Context, client.Object
 	return requests
 }
 
-// nodeChanged passes changes of a node that can matter to a CacheNode, and drops its heartbeats.
+// nodeChanged passes the changes of a node that can matter to a CacheNode, and drops the node's heartbeats.
 func nodeChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
@@ -118,13 +118,13 @@ func nodeChanged() predicate.Predicate {
 	}}
 }
 
-// CacheOptions restricts the manager's cache to nodes, StorageClasses and the operator's own objects, and strips what
-// nobody reads.
+// CacheOptions restricts the manager's cache to nodes, StorageClasses and the operator's own objects. It strips the
+// fields that nobody reads.
 func CacheOptions() cache.Options {
 	mine := cache.ByObject{Label: naming.Managed()}
 	pods := cache.ByObject{Label: naming.Managed(), Transform: stripPod}
 	return cache.Options{
-		DefaultTransform: stripTenants, // not by kind: the definition of CachePurges can be missing
+		DefaultTransform: stripTenants, // not by kind: the CustomResourceDefinition of CachePurge can be missing
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.StatefulSet{}:           mine,
 			&corev1.ConfigMap{}:             mine,
@@ -134,13 +134,13 @@ func CacheOptions() cache.Options {
 			&policyv1.PodDisruptionBudget{}: mine,
 			&corev1.PersistentVolumeClaim{}: mine,
 			&corev1.PersistentVolume{}:      mine,
-			&storagev1.StorageClass{}:       {}, // there are few, and any of them may say whether claims may grow
+			&storagev1.StorageClass{}:       {}, // there are few, and any of them may decide whether claims may grow
 			&corev1.Node{}:                  {Transform: stripNode},
 		},
 	}
 }
 
-// stripTenants takes away what nobody reads and tenants can make long.
+// stripTenants drops fields that nobody reads and that tenants can make long.
 func stripTenants(object any) (any, error) {
 	switch o := object.(type) {
 	case *v1alpha1.CachePurge:
@@ -155,7 +155,7 @@ func stripTenants(object any) (any, error) {
 	return cache.TransformStripManagedFields()(object)
 }
 
-// stripPod keeps only what the operator reads of a pod, because the cache holds thousands of pods.
+// stripPod keeps only the fields of a pod that the operator reads, because the cache stores thousands of pods.
 func stripPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -177,7 +177,8 @@ func stripPod(object any) (any, error) {
 	return pod, nil
 }
 
-// stripNode keeps only what the operator reads of a node, and nothing that changes with each heartbeat.
+// stripNode keeps only the fields of a node that the operator reads. It drops all fields that change with each
+// heartbeat.
 func stripNode(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {

@@ -19,8 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// share decides which pods own keys, if routing.mode is Sharded, and from which disks keys are filled that move to
-// others.
+// share decides which pods own keys, if routing.mode is Sharded. If keys move from one disk to another, it also
+// decides from which disks these keys are filled.
 func (r *CacheNodeReconciler) share(
 	ctx context.Context, s scope, o observed, w wanted, out *outcome,
 ) (d fleet.Decision, err error) {
@@ -57,7 +57,7 @@ func (r *CacheNodeReconciler) share(
 	return d, nil
 }
 
-// keepSharing returns a decision that keeps owners, pods and the budget as they are.
+// keepSharing returns a decision that leaves the owners, the number of pods and the disruption budget as they are.
 func (r *CacheNodeReconciler) keepSharing(ctx context.Context, s scope, o observed) (fleet.Decision, error) {
 	d := o.presentSharing()
 	budget := &policyv1.PodDisruptionBudget{}
@@ -68,7 +68,7 @@ func (r *CacheNodeReconciler) keepSharing(ctx context.Context, s scope, o observ
 	return d, nil
 }
 
-// presentSharing returns what the pods go on with while nothing is decided.
+// presentSharing returns the sharing that the pods keep using while nothing is decided.
 func (o observed) presentSharing() fleet.Decision {
 	d := fleet.Decision{State: o.offered.sharing}
 	if o.own.statefulSet != nil {
@@ -77,7 +77,7 @@ func (o observed) presentSharing() fleet.Decision {
 	return d
 }
 
-// sharingInput returns what the pass observed, in the terms of package fleet.
+// sharingInput returns what the pass observed, as the input of package fleet.
 func (r *CacheNodeReconciler) sharingInput(
 	ctx context.Context, s scope, o observed, w wanted,
 ) (in fleet.Input, err error) {
@@ -99,7 +99,7 @@ func (r *CacheNodeReconciler) sharingInput(
 	return in, nil
 }
 
-// knowSharing returns true if all pods that are ready route by what the ConfigMap says of the owners of keys.
+// knowSharing returns true if all ready pods route by the owners of keys in the ConfigMap.
 func (o observed) knowSharing() bool {
 	return !slices.ContainsFunc(o.pods, func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp.IsZero() && storage.IsReady(&pod) &&
@@ -107,13 +107,13 @@ func (o observed) knowSharing() bool {
 	})
 }
 
-// leavingTaints are the taints of a node whose pods will be evicted: by kubectl cordon and drain, by the cluster
-// autoscaler and by Karpenter.
+// leavingTaints are the taints of a node whose pods will be evicted. They are set by kubectl cordon and drain, by the
+// cluster autoscaler, and by Karpenter.
 var leavingTaints = []string{
 	corev1.TaintNodeUnschedulable, "ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted",
 }
 
-// place is a node: whether pods will be moved away from it, and its zone.
+// place describes a node: its zone, and whether its pods will be evicted.
 type place struct {
 	cordoned bool
 	zone     string
@@ -137,7 +137,8 @@ func readNodes(ctx context.Context, c client.Reader) (map[string]place, error) {
 	return places, nil
 }
 
-// sharingPod returns a pod in the terms of package fleet; ok is false for one that is not the StatefulSet's.
+// sharingPod returns a pod as package fleet sees it. ok is false for a pod that does not belong to the StatefulSet or
+// is being deleted.
 func (o observed) sharingPod(cacheNode string, pod *corev1.Pod, nodes map[string]place) (f fleet.Pod, ok bool) {
 	ordinal, ok := naming.Ordinal(cacheNode, pod.Name)
 	if !ok || !pod.DeletionTimestamp.IsZero() {
@@ -159,7 +160,8 @@ func (o observed) sharingPod(cacheNode string, pod *corev1.Pod, nodes map[string
 	return f, true
 }
 
-// readySince returns when a pod that is ready became so, or when it was created if that is not known.
+// readySince returns the time at which a ready pod became ready. If that time is not known, it returns the time at
+// which the pod was created.
 func readySince(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {

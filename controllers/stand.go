@@ -16,13 +16,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// stand keeps what was accepted last in effect while the spec is not accepted.
+// stand keeps the last accepted spec in effect while the present spec is not accepted.
 func (r *CacheNodeReconciler) stand(ctx context.Context, s scope, o observed) error {
 	return errors.Join(r.keepStatefulSet(ctx, s, o), r.keepPolicy(ctx, s, o), r.openBudget(ctx, s))
 }
 
-// openBudget lets pods be evicted while the spec is not accepted. Who owns keys is not decided then, so a drain would
-// wait for a hand-over that never begins.
+// openBudget allows evictions of pods while the spec is not accepted. During that time, nobody decides who owns keys.
+// So a drain would wait for a hand-over that never begins.
 func (r *CacheNodeReconciler) openBudget(ctx context.Context, s scope) error {
 	budget := &policyv1.PodDisruptionBudget{}
 	if err := r.Get(ctx, client.ObjectKeyFromObject(s.cacheNode), budget); err != nil {
@@ -36,8 +36,8 @@ func (r *CacheNodeReconciler) openBudget(ctx context.Context, s scope) error {
 	return err
 }
 
-// keepStatefulSet runs while the spec is not accepted. It keeps a StatefulSet with the template that was accepted last,
-// so that missing pods are recreated.
+// keepStatefulSet runs while the spec is not accepted. It keeps a StatefulSet with the template of the last accepted
+// spec, so that missing pods are recreated.
 func (r *CacheNodeReconciler) keepStatefulSet(ctx context.Context, s scope, o observed) error {
 	template := manifest.Template{}
 	if json.Unmarshal([]byte(o.offered.template), &template) != nil || template.InputHash == "" {
@@ -60,9 +60,9 @@ func (r *CacheNodeReconciler) keepStatefulSet(ctx context.Context, s scope, o ob
 	return err
 }
 
-// keepPolicy runs while the spec is not accepted, perhaps because of the flags. The agents of the spec that was
-// accepted last obey the flags of today. Only that key is written: the rest of the ConfigMap may be newer than the
-// cache.
+// keepPolicy runs while the spec is not accepted, perhaps because of the operator's flags. The agents still run the
+// last accepted spec, and must obey the flags of today. keepPolicy writes only one key of the ConfigMap, because the
+// rest of the ConfigMap may be newer than the cache.
 func (r *CacheNodeReconciler) keepPolicy(ctx context.Context, s scope, o observed) error {
 	policy, err := r.Cluster.originPolicy()
 	if err != nil || o.own.configMap == nil || !isOwn(o.own.configMap, s.cacheNode) ||

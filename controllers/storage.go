@@ -13,22 +13,22 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/reader"
 )
 
-// pathAgain is how long a pass waits before it looks again for a free path. A volume of this operator that goes causes
-// a pass at once, and so does a node; only the volumes of others are not watched.
+// pathAgain is how long a pass waits before it looks again for a free path. If a node changes or a volume of this
+// operator is deleted, a pass follows at once. Only the volumes of others are not watched.
 const pathAgain = 10 * time.Minute
 
-// stored is what the storage of a CacheNode was planned from, and the plan.
+// stored contains the state from which the storage of a CacheNode was planned, and the plan.
 type stored struct {
-	// state is nil if not even what every plan needs could be read. Then nothing is planned.
+	// state is nil if the facts that every plan needs could not be read. Nothing is planned then.
 	state   *storage.State
 	actions storage.Actions
-	// err is why something could not be read; nil if all was read that the plan needs. With an error, only what keeps
-	// pods running is carried out.
+	// err is the reason why some facts could not be read; nil if everything that the plan needs was read. If err is set,
+	// only the actions that keep pods running are carried out.
 	err error
 }
 
-// planStorage reads what the plan needs, and plans. Objects that are about to be deleted are read again from the API
-// server, so an operator that cannot reach it deletes nothing.
+// planStorage reads the facts that the plan needs, and plans. Before objects are deleted, they are read again from
+// the API server. So an operator that cannot reach the API server deletes nothing.
 func (r *CacheNodeReconciler) planStorage(ctx context.Context, s scope, o observed, out *outcome) (plan stored) {
 	state := &storage.State{
 		CacheNode: o.leaving.cacheNode, Now: s.now, Pods: o.pods, Verbs: storage.ReadVerbs(s.cacheNode),
@@ -53,7 +53,8 @@ func (r *CacheNodeReconciler) planStorage(ctx context.Context, s scope, o observ
 	return plan
 }
 
-// execute calls do with an executor, and adds to the outcome what the executor waits for and what it has done.
+// execute calls do with an executor. Then it adds to the outcome what the executor waits for and what the executor
+// has done.
 func (r *CacheNodeReconciler) execute(s scope, out *outcome, do func(*executor.Executor) error) error {
 	e := executor.Executor{Client: r.Client, Live: r.Live, CacheNode: s.cacheNode}
 	err := do(&e)
@@ -67,9 +68,9 @@ func (r *CacheNodeReconciler) execute(s scope, out *outcome, do func(*executor.E
 	return err
 }
 
-// checkStorage returns the problem that keeps the spec from being accepted because of its storage; nil if none does.
-// For a new CacheNode, nothing is created while another volume has one of its paths. A running CacheNode goes on
-// without the volumes on such nodes.
+// checkStorage returns the storage problem that keeps the spec from being accepted; nil if there is none. For a new
+// CacheNode, nothing is created while another volume uses one of its paths. A running CacheNode goes on without the
+// volumes whose paths are taken.
 func checkStorage(o observed) error {
 	follow := o.storage.actions.Follow
 	switch {
@@ -90,7 +91,7 @@ func checkStorage(o observed) error {
 	return nil
 }
 
-// followStorage keeps pods on the nodes that the spec allows, and creates and deletes volumes.
+// followStorage moves pods away from nodes that the spec does not allow, and creates and deletes volumes.
 func (r *CacheNodeReconciler) followStorage(ctx context.Context, s scope, o observed, out *outcome) error {
 	follow := o.storage.actions.Follow
 	if volumeProblem(follow) != nil {
@@ -104,7 +105,7 @@ func (r *CacheNodeReconciler) followStorage(ctx context.Context, s scope, o obse
 	return r.execute(s, out, func(e *executor.Executor) error { return e.Follow(ctx, follow) })
 }
 
-// volumeProblem returns what keeps volumes from being created; nil if nothing does.
+// volumeProblem returns the problem that keeps volumes from being created; nil if there is none.
 func volumeProblem(follow storage.Follow) *status.Problem {
 	switch {
 	case len(follow.Taken) > 0:
@@ -119,7 +120,8 @@ func volumeProblem(follow storage.Follow) *status.Problem {
 	return nil
 }
 
-// volumeWarnings says which volumes a running CacheNode goes on without. Degraded tells of too many volumes.
+// volumeWarnings returns a warning about the volumes without which a running CacheNode goes on. It leaves out volumes
+// beyond the limit of the namespace, because Degraded reports these.
 func volumeWarnings(follow storage.Follow) []string {
 	if problem := volumeProblem(follow); problem != nil && follow.TooMany == "" {
 		return []string{problem.Message}

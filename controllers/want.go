@@ -16,24 +16,25 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// wanted is what the spec asks for, as far as it was found out: a refused spec has only what comes before the cause.
+// wanted is what the spec asks for. For a refused spec, only the fields that were computed before the cause was found
+// are set.
 type wanted struct {
-	// effective is the CacheNode with the choices that the spec leaves to the operator, and with the disks that leave. It
-	// is empty for a spec that is not valid.
+	// effective is the CacheNode with the operator's choices for the fields that the spec leaves open, and with the
+	// leaving disks. It is empty for a spec that is not valid.
 	effective effective.CacheNode
-	// certificate is that of listen.tls; nil if there is none.
+	// certificate describes the certificate of listen.tls; nil if there is none.
 	certificate *v1alpha1.CertificateStatus
-	// target has no revision if the configuration could not be rendered.
+	// target contains no revision if the configuration could not be rendered.
 	target edit.Target
-	// movement is what the edit of the disks moves; nil if nothing.
+	// movement describes the keys that the edit of the disks moves; nil if it moves none.
 	movement *v1alpha1.KeyMovement
 }
 
-// isRendered returns true if it is known what the pods are to run.
+// isRendered returns true if the operator knows which configuration the pods are to run.
 func (w wanted) isRendered() bool { return w.target.Revision.ID != "" }
 
-// want finds out what the spec asks for. It changes nothing. The error is a [status.Problem] if the spec is not
-// accepted, or waits for a person.
+// want computes what the spec asks for, and changes nothing. The error is a [status.Problem] if the spec is not
+// accepted or waits for a person.
 func (r *CacheNodeReconciler) want(ctx context.Context, s scope, o observed) (w wanted, err error) {
 	errs := append(validation.Validate(s.cacheNode), r.Cluster.Policy.Violations(s.cacheNode)...)
 	if len(errs) > 0 {
@@ -62,8 +63,8 @@ func (r *CacheNodeReconciler) want(ctx context.Context, s scope, o observed) (w 
 	return w, checkStorage(o)
 }
 
-// render returns the target of a CacheNode, and tries out its configuration. A configuration that cannot be rendered is
-// refused here, before a pod sees it.
+// render returns the target of a CacheNode and tries to render its configuration. A configuration that cannot be
+// rendered is refused here, before any pod gets it.
 func (r *CacheNodeReconciler) render(cacheNode effective.CacheNode, bundle string) (edit.Target, error) {
 	target, err := edit.TargetOf(cacheNode, revision.Outside{
 		CABundle: bundle, ClusterDomain: r.Cluster.Domain, Resolvers: r.Cluster.Resolvers,
@@ -77,7 +78,7 @@ func (r *CacheNodeReconciler) render(cacheNode effective.CacheNode, bundle strin
 	return target, nil
 }
 
-// tryOut renders the configuration with nominal facts, unless that was done before: most passes are over an unchanged
+// tryOut renders the configuration with nominal facts, unless it has done so before. Most passes handle an unchanged
 // CacheNode.
 func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, spec v1alpha1.CacheNodeSpec) error {
 	memory := spec.Pod.Resources.Limits.Memory().Value()
@@ -93,8 +94,9 @@ func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, spec v1alpha1.C
 	return nil
 }
 
-// moves returns what the edit of the disks moves; nil if nothing. The error keeps anything from being changed: the edit
-// moves more keys than the spec allows, and nobody has acknowledged it.
+// moves returns the key movement of the edit of the disks; nil if no keys move. It returns an error if the edit moves
+// more keys than the spec allows and nobody has acknowledged that. The error keeps the operator from changing
+// anything.
 func moves(s scope, o observed, wanted agentapi.Revision) (*v1alpha1.KeyMovement, error) {
 	if o.offered.stable == nil {
 		return nil, nil
@@ -104,7 +106,8 @@ func moves(s scope, o observed, wanted agentapi.Revision) (*v1alpha1.KeyMovement
 	if movement == nil {
 		return nil, nil
 	}
-	// The bytes that were reported when the movement began stand, because the disks fill and empty while the keys move.
+	// The reported number of bytes is the one from the beginning of the movement: disks fill and empty while the keys
+	// move.
 	if said := s.cacheNode.Status.KeyMovement; said != nil && said.Name == movement.Name {
 		movement.Bytes = said.Bytes
 	}

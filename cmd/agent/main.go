@@ -1,13 +1,13 @@
 // Command agent runs beside nginx in each cache pod.
 //
-//	agent install DIR   copies this program into DIR, for a container of another image to run
-//	agent run           conducts nginx, watches over the disks, and reports
+//	agent install DIR   copies this program into DIR, so that a container with another image can run it
+//	agent run           configures and reloads nginx, probes the disks, and reports
 //	agent await DIR     ends when a disk is mounted at DIR
 //	agent objects       lists what is cached
-//	agent copy          says what is cached of one object
+//	agent copy          shows which parts of one object are cached
 //
-// It has flags and wiring only, and may import any package but those of operator and plugin. What takes effect goes
-// into package agent.
+// It contains only flags and wiring, and may import any package except those of the operator and the plugin. Code
+// that does more goes into package agent.
 package main
 
 import (
@@ -92,7 +92,8 @@ func run(args []string) error {
 	return fmt.Errorf("want install DIR, run, await DIR, objects, copy or version")
 }
 
-// await returns when a file system is mounted at dir and can be read. If folder is true, a folder will do.
+// await returns when a file system is mounted at dir and can be read. If folder is true, the mount may also be a
+// folder of a file system instead of its root.
 func await(dir string, folder bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

@@ -12,10 +12,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// maxProblem is how many bytes of an error are read.
+// maxProblem is the largest number of bytes that are read of an error message.
 const maxProblem = 4 << 10
 
-// ask passes a query to the agent of this pod, and its answer back.
+// ask passes a query to the agent of this pod, and copies the agent's answer to answer.
 func ask(path string, query io.Reader, answer io.Writer) error {
 	client := http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

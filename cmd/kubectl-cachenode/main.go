@@ -1,6 +1,6 @@
 // Command kubectl-cachenode is the kubectl plugin: kubectl cachenode.
 //
-// It has wiring only, and imports internal/cli/plugin, which has the verbs. A verb is a package below
+// It contains only wiring, and imports internal/cli/plugin, which provides the verbs. Each verb is a package below
 // internal/cli/verb.
 package main
 

@@ -37,9 +37,8 @@ spec:
   hosts: [check.invalid]
 `
 
-// check returns the command "manager check", which "helm test" runs. It checks that an operator is active, and that the
-// API server accepts a CacheNode that is right and refuses one that is not. It creates nothing: its requests are dry
-// runs.
+// check runs the command "manager check", which "helm test" uses. It checks that an operator is active, and that the
+// API server accepts a valid CacheNode and rejects an invalid one. It creates nothing: its requests are dry runs.
 func check(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manager check", flag.ContinueOnError)
 	leaseNamespace := flags.String("lease-namespace", os.Getenv("POD_NAMESPACE"), "the operator's namespace")
@@ -97,7 +96,7 @@ func awaitLeader(ctx context.Context, c client.Client, namespace string) (string
 	}
 }
 
-// tryCacheNode checks, by dry runs, that the API server accepts a CacheNode and refuses one without disks.
+// tryCacheNode checks by dry runs that the API server accepts a CacheNode, and rejects a CacheNode without disks.
 func tryCacheNode(ctx context.Context, c client.Client, namespace string) error {
 	cacheNode, errs, err := schema.Decode([]byte(trial))
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command manager is the CacheNode operator.
 //
-// It has flags and wiring only, and may import any package but those of agent and plugin. What takes effect goes into
-// package controllers.
+// It contains only flags and wiring, and may import any package except those of the agent and the plugin. Code that
+// does more goes into package controllers.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // every way in which a kubeconfig can authenticate
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // all authentication methods of a kubeconfig
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -167,7 +167,7 @@ func run(o options, config *rest.Config) error {
 	}
 	caches := controllers.CacheOptions()
 	for _, namespace := range list(o.watchNamespaces) {
-		if caches.DefaultNamespaces == nil { // nil for all
+		if caches.DefaultNamespaces == nil { // nil means all namespaces
 			caches.DefaultNamespaces = map[string]cache.Config{}
 		}
 		caches.DefaultNamespaces[namespace] = cache.Config{}
@@ -182,7 +182,7 @@ func run(o options, config *rest.Config) error {
 		HealthProbeBindAddress: o.probeAddress,
 		LeaderElection:         o.leaderElection,
 		LeaderElectionID:       lease,
-		// The process ends right after the manager does, so the next one need not wait for the lease to run out.
+		// The process ends right after the manager does, so the next operator need not wait until the lease expires.
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {

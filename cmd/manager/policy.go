@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// policyFlags say what CacheNodes may ask for. Each is a comma-separated list.
+// policyFlags are the flags that limit what CacheNodes may request. The value of each flag is a comma-separated list.
 type policyFlags struct {
 	localPathPrefixes, images, priorityClasses, deniedTolerations, originNamespaces, deniedOriginRanges string
 	podAnnotations, serviceAnnotations, antiAffinityNamespaces                                          string
@@ -51,7 +51,8 @@ func (f *policyFlags) bind(flags *flag.FlagSet) {
 			"loopback, link-local and multicast addresses and those of the API server are always denied")
 }
 
-// policy reads the flags. apiServer is the API server's address within the cluster; "" if it is not known.
+// policy returns the policy that the flags define. apiServer is the API server's address within the cluster; "" if it
+// is not known.
 func (f *policyFlags) policy(clusterDomain, apiServer string) (validation.Policy, error) {
 	p := validation.Policy{
 		Images: list(f.images), PriorityClasses: list(f.priorityClasses), DeniedTolerations: list(f.deniedTolerations),

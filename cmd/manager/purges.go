@@ -16,14 +16,15 @@ import (
 	"github.com/cachenode/cachenode-operator/controllers"
 )
 
-// purgeInterval is the time between two looks at whether CachePurges can be read.
+// purgeInterval is the time between two checks whether CachePurges can be read.
 const purgeInterval = 30 * time.Second
 
-// errPurgesThere ends the operator, so that it starts again with a controller for CachePurges.
+// errPurgesThere is the error that ends the operator, so that it starts again with a controller for CachePurges.
 var errPurgesThere = errors.New("CachePurges can be read now: the operator starts again to carry them out")
 
 // setupPurges adds the controller of CachePurges. The chart or the CustomResourceDefinitions can be older than the
-// operator: without the kind, or the right to read it, CacheNodes are managed all the same.
+// operator. If the kind is missing, or if the operator lacks permission to read it, the operator still manages
+// CacheNodes.
 func setupPurges(mgr ctrl.Manager, purges *controllers.PurgeReconciler, namespaces []string) error {
 	problem := readPurges(context.Background(), mgr.GetAPIReader(), namespaces)
 	if problem == nil {
@@ -48,7 +49,7 @@ func setupPurges(mgr ctrl.Manager, purges *controllers.PurgeReconciler, namespac
 	}))
 }
 
-// readPurges reads CachePurges in the namespaces; none means all.
+// readPurges checks that the operator can list CachePurges in the namespaces; an empty list means all namespaces.
 func readPurges(ctx context.Context, reader client.Reader, namespaces []string) error {
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
@@ -62,7 +63,8 @@ func readPurges(ctx context.Context, reader client.Reader, namespaces []string) 
 	return nil
 }
 
-// isMissing returns true if there is no such kind, or no right to read it.
+// isMissing returns true if the error means that the kind does not exist, or that the operator lacks permission to
+// read it.
 func isMissing(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }

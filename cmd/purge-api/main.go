@@ -1,6 +1,6 @@
 // Command purge-api is the HTTP endpoint for purges. Application servers use it instead of the API server.
 //
-// It has flags and wiring only, for which it imports purgeapi. What takes effect goes into that package.
+// It contains only flags and wiring, for which it imports purgeapi. Code that does more goes into that package.
 package main
 
 import (

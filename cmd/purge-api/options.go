@@ -22,7 +22,7 @@ type options struct {
 	log                                   zap.Options
 }
 
-// parse reads flags. It prints what is wrong with them, or what they are.
+// parse reads the flags. It prints the error in the flags, or the usage if that is requested.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	var namespaces, audiences string

@@ -1,5 +1,5 @@
-// Package crd embeds the CustomResourceDefinitions that controller-gen writes. It imports nothing. The definition of
-// another kind goes here, after "make generate".
+// Package crd embeds the CustomResourceDefinitions that controller-gen writes. It imports nothing. After "make
+// generate", add the definition of another kind here.
 package crd
 
 import _ "embed"

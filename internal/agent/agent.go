@@ -1,8 +1,9 @@
 // Package agent runs beside nginx in each pod. It renders the configuration from the revision and the facts of the pod,
 // gives it to nginx, probes the disks, and reports to the operator.
 //
-// It may import what a spec means, what is made of it, and the packages below it. The conductor brings the pod to the
-// wanted revision; a new input of it wakes it in run.go, and a new fact for nginx goes into facts in bring.go.
+// It may import the API's types, the packages that interpret a spec or render configurations from it, and the
+// packages below it. The conductor brings the pod to the wanted revision. Code for a new input of the conductor goes
+// into run.go, where it wakes the conductor. A new fact for nginx goes into the method facts in bring.go.
 package agent
 
 import (
@@ -29,60 +30,63 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// Paths are the folders and files that the agent reads, and the name of its pod. In a pod most of them are the paths of
-// package layout.
+// Paths are the folders and files that the agent reads, and the name of its pod. In a pod, most of these paths come
+// from package layout.
 type Paths struct {
 	Config, PodInfo, Listener, Owner, Peer, Purges, ResolvConf string
 	// Hostname is the name of the pod.
 	Hostname string
-	// Root is a prefix of the paths of disks; "" in a pod.
+	// Root is prepended to the paths of disks and to the other paths that the agent takes from package layout; "" in a
+	// pod.
 	Root string
 }
 
 // Agent decides what nginx runs. One goroutine, the conductor, makes all decisions. Disk monitors, the log reader and
-// the HTTP servers run beside it. It is safe for concurrent use.
+// the HTTP servers run beside it. An Agent is safe for concurrent use.
 type Agent struct {
 	Paths   Paths
 	Nginx   *reload.Nginx
 	Log     *slog.Logger
 	Version string
 
-	// clock tells the time to all that the agent runs but the monitors of disks.
+	// clock is the clock for everything that the agent runs, except the disk monitors.
 	clock clock.Clock
-	// startPatience is how long the first start of nginx waits for purges.
+	// startPatience is the longest time for which the first start of nginx waits for purges.
 	startPatience time.Duration
 
 	metrics *metrics.Metrics
 	purger  *purge.Purger
-	// resolver tells nginx the addresses of names.
+	// resolver answers nginx's DNS queries.
 	resolver   *resolver.Resolver
 	devices    disk.Devices
 	wake       chan struct{}
-	background sync.WaitGroup // what Run has begun, and does not wait for, as it may wait for a disk
+	background sync.WaitGroup // goroutines that may wait for a disk; Run starts them, and does not wait for them
 
 	podState
 }
 
-// applied is a configuration and what it was made from.
+// applied is a configuration and the input from which the agent rendered it.
 type applied struct {
 	revision agentapi.Revision
 	config   cache.Config
 	// madeFrom identifies the revision and the facts, so that the same configuration is not rendered again.
 	madeFrom string
 	files    []cache.File
-	// fleet is the serial of the fleet in the facts, share the share of the keys that the pod owns by it.
+	// fleet is the serial number of the fleet in the facts. share is the share of the keys that the pod owns in that
+	// fleet.
 	fleet int64
 	share float64
-	// used are the disks that nginx uses with it, and keeps is what they keep.
+	// used lists the disks that nginx uses with this configuration. keeps decides which files sweeps keep on these
+	// disks.
 	used  []string
 	keeps sweep.Rules
 	// openFiles is the limit on open files in the facts.
 	openFiles int64
-	// generations are those of the disks' keys with it.
+	// generations contains the generation of each disk's keys in this configuration.
 	generations map[string]int64
 }
 
-// New returns an agent that does nothing until Run or Serve.
+// New returns an agent that does nothing until Run or Serve is called.
 func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string, c clock.Clock) *Agent {
 	a := &Agent{
 		Paths: paths, Nginx: nginx, Log: log, Version: version, clock: c, startPatience: purgePatience,
@@ -108,23 +112,24 @@ func (a *Agent) Wake() {
 	}
 }
 
-// conductor brings the pod to the wanted revision, step by step. Its goroutine alone uses it: what others call is a
-// method of the Agent.
+// conductor brings the pod to the wanted revision, step by step. Only its own goroutine uses the conductor. Methods
+// that other goroutines call belong to Agent.
 type conductor struct {
 	*Agent
-	// pair is the certificate and key for clients, and peers what pods show to each other, as last read.
+	// pair is the certificate and key that nginx shows to clients, as last read. peers is the certificate, key and
+	// authority for connections between pods, as last read.
 	pair  podinfo.KeyPair
 	peers podinfo.Peers
-	// asked is true once nginx's program has answered.
+	// asked is true once nginx's program has reported its version and whether it has the module for scripts.
 	asked bool
-	// noted are the disks that nginx may use, as they are in [layout.DisksInUse].
+	// noted lists the disks that nginx may use, as the file [layout.DisksInUse] lists them.
 	noted []string
-	// blamed counts the consecutive tries that failed because of a disk, and strange the consecutive checks in which nginx
-	// ran another configuration.
+	// blamed is the number of consecutive attempts to apply a configuration that failed because of a disk. strange is
+	// the number of consecutive checks in which nginx ran another configuration.
 	blamed, strange int
-	// master is the process id of nginx's master when it last ran.
+	// master is the process ID of nginx's master in the last check in which the master ran.
 	master int
-	// unmended is the error of the last try to give nginx its configuration back.
+	// unmended is the error of the last attempt to make nginx run its own configuration again.
 	unmended error
 }
 
@@ -133,8 +138,8 @@ const (
 	checkInterval = 2 * time.Second
 	// fileInterval is the time after which files are read again even if no change was reported.
 	fileInterval = 10 * time.Second
-	// retryInterval is the delay before the next step while the first probes run, or while the probes have not found the
-	// disk that failed.
+	// retryInterval is the delay before the next step while the first probes run, or while the probes have not yet found
+	// which disk has failed.
 	retryInterval = 200 * time.Millisecond
 )
 
@@ -163,17 +168,17 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
-// step brings nginx one step nearer to the wanted configuration and returns the time to the next step.
+// step brings nginx one step nearer to the wanted configuration and returns the delay before the next step.
 func (c *conductor) step(ctx context.Context) time.Duration {
 	revision, problem := c.wanted()
-	// Once a step, so that a report in between shows no other problem.
+	// The problem is set once a step, so that a report during the step does not show an intermediate problem.
 	defer func() { c.setProblem(errors.Join(problem, c.unmended)) }()
 	if revision == nil {
 		return checkInterval
 	}
 	c.mutex.Lock()
 	if c.refusal != nil && c.refusal.Revision != revision.ID {
-		c.refusal = nil // another is wanted now; the refused one is tried again if it is wanted again
+		c.refusal = nil // another revision is wanted now; the refused one gets another try if it is wanted again
 	}
 	c.mutex.Unlock()
 	problem = errors.Join(problem, c.configureResolver(*revision), c.resolver.Problem())
@@ -203,7 +208,8 @@ func (c *conductor) step(ctx context.Context) time.Duration {
 	return wait
 }
 
-// wanted returns the revision that the pod is to run. With an error, it may still be a revision that can be used.
+// wanted returns the revision that the pod is to run. Even with an error, wanted may return a revision that can be
+// used.
 func (c *conductor) wanted() (*agentapi.Revision, error) {
 	annotations, annotationsErr := podinfo.Annotations(c.Paths.PodInfo)
 	if retry := annotations[v1alpha1.AnnotationRetry]; annotationsErr == nil && retry != c.retry {
@@ -216,13 +222,13 @@ func (c *conductor) wanted() (*agentapi.Revision, error) {
 	return choose(o, annotations[naming.AnnotationRevision], c.running()), errors.Join(err, annotationsErr)
 }
 
-// lastGood returns what nginx runs when the wanted revision is refused: the running revision or, in a pod that runs
-// nothing yet, the stable revision if that is not the refused one.
+// lastGood returns the revision for nginx when the wanted revision is refused: the running revision, if there is one.
+// In a pod that runs nothing yet, it returns the stable revision, or nil if the stable revision is refused too.
 func (c *conductor) lastGood() *agentapi.Revision {
 	if running := c.running(); running != nil {
 		return running
 	}
-	o, _ := readOffers(c.Paths.Config) // wanted has reported the error
+	o, _ := readOffers(c.Paths.Config) // the method wanted has already reported this error
 	if o.stable != nil && !c.isRefused(o.stable.ID) {
 		return o.stable
 	}

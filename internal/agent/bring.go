@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// bring renders a revision with the facts of the pod and gives it to nginx, if nginx does not have it. problem is what
-// prevented that, other than nginx refusing the revision.
+// bring renders a revision with the facts of the pod and gives the configuration to nginx, unless nginx already has
+// it. problem is the error that prevented this, except a refusal of the revision.
 func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
 	facts, err := c.facts(revision)
 	if err != nil {
@@ -28,7 +28,8 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	if current := c.current(); current != nil && current.madeFrom == from {
 		return checkInterval, c.noteDisks(current.used)
 	}
-	// A revision is refused only if nginx can run another one. Otherwise its limits are lowered to what the disks hold.
+	// A revision whose limits contradict the disks is refused only if nginx can run another revision. Otherwise, its
+	// limits are lowered to what the disks can hold.
 	problems := contradictions(revision, facts)
 	if problems != "" && c.hasOther(revision) {
 		c.refuse(revision, problems)
@@ -53,18 +54,19 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	return c.give(ctx, made, facts.Failed)
 }
 
-// give gives nginx a configuration that differs from that before. The failed disks are not in it.
+// give gives nginx a configuration that differs from the previous one. The configuration does not use the failed
+// disks.
 func (c *conductor) give(ctx context.Context, made applied, failed []string) (again time.Duration, problem error) {
 	config := made.config
 	if c.current() == nil && c.runsAlready(ctx, config) { // the agent was restarted, nginx was not
-		// The file in place may be another one if an agent was interrupted.
+		// The file in place may contain another configuration if an earlier agent was interrupted.
 		if err := c.Nginx.Put(config, made.files); err != nil {
 			return checkInterval, err
 		}
 		return 0, c.take(made)
 	}
 	before := c.noted
-	if err := c.noteDisks(slices.Concat(made.used, before)); err != nil { // it may use either
+	if err := c.noteDisks(slices.Concat(made.used, before)); err != nil { // nginx may use the disks of either
 		return checkInterval, err
 	}
 	begun := c.clock.Now()
@@ -80,7 +82,7 @@ func (c *conductor) give(ctx context.Context, made applied, failed []string) (ag
 		return 0, c.take(made)
 	}
 	refused, isRefused := errors.AsType[*reload.RefusedError](err)
-	if isRefused && !refused.Slow && before != nil { // it goes on with those of before
+	if isRefused && !refused.Slow && before != nil { // nginx continues with the previous disks
 		if err := c.noteDisks(before); err != nil {
 			return checkInterval, err
 		}
@@ -91,7 +93,7 @@ func (c *conductor) give(ctx context.Context, made applied, failed []string) (ag
 		if c.blamed++; c.blamed < 20 {
 			return retryInterval, nil
 		}
-		return checkInterval, err // the disk's probes find nothing wrong
+		return checkInterval, err // the probes of the disk find no error
 	}
 	if !isRefused {
 		c.metrics.Reload(metrics.Failed)
@@ -101,16 +103,16 @@ func (c *conductor) give(ctx context.Context, made applied, failed []string) (ag
 	return checkInterval, nil
 }
 
-// hasOther reports whether nginx runs another revision or could run one.
+// hasOther reports whether nginx runs another revision, or could run another one.
 func (c *conductor) hasOther(revision agentapi.Revision) bool {
 	if current := c.current(); current != nil {
 		return current.revision.ID != revision.ID
 	}
-	o, _ := readOffers(c.Paths.Config) // wanted has reported the error
+	o, _ := readOffers(c.Paths.Config) // the method wanted has already reported this error
 	return o.stable != nil && o.stable.ID != revision.ID
 }
 
-// contradictions returns the limits of the spec that the pod's disks cannot hold.
+// contradictions describes the limits in the spec that the pod's disks cannot hold; "" if there are none.
 func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 	var list []string
 	for _, d := range revision.Spec.Disks {
@@ -119,12 +121,13 @@ func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 	return strings.Join(list, "; ")
 }
 
-// runsAlready reports whether nginx's workers answer with the version of the configuration.
+// runsAlready reports whether nginx already runs a configuration: its workers then answer with the version of the
+// configuration.
 func (c *conductor) runsAlready(ctx context.Context, config cache.Config) bool {
 	return c.ask(ctx) == config.Version
 }
 
-// blames reports whether a disk is one of the pod's. It has that disk probed.
+// blames reports whether the pod has a disk with the name. If so, it requests a probe of the disk.
 func (c *conductor) blames(name string) bool {
 	c.mutex.Lock()
 	monitor := c.monitors[name]
@@ -136,7 +139,7 @@ func (c *conductor) blames(name string) bool {
 	return true
 }
 
-// facts returns the facts of the pod that a configuration is rendered with.
+// facts returns the facts of the pod with which a configuration is rendered.
 func (c *conductor) facts(revision agentapi.Revision) (cache.Facts, error) {
 	cores, err := podinfo.Cores(c.Paths.PodInfo)
 	if err != nil {
@@ -163,13 +166,14 @@ func (c *conductor) facts(revision agentapi.Revision) (cache.Facts, error) {
 		}
 	}
 	facts.Failed = c.unused()
-	facts.Generations = c.purger.Generations() // after unused, so that a disk that was renewed meanwhile is one
+	facts.Generations = c.purger.Generations() // after c.unused(): a disk that is renewed in between stays unused
 	facts.Waits = revision.Spec.IO.Mode == v1alpha1.IOWorkers && c.waits()
 	return facts, nil
 }
 
-// openFiles returns how many files each of nginx's processes may have open; 0 if that is not known. Until nginx runs,
-// it is the agent's own limit: by default, the container runtime gives all containers of a pod the same one.
+// openFiles returns the limit on open files of each of nginx's processes; 0 if it is not known. While nginx does not
+// run, it returns the agent's own limit: by default, the container runtime sets the same limit for all containers of
+// a pod.
 func (c *conductor) openFiles() int64 {
 	if master := c.Nginx.Master(); master != 0 {
 		if limit := podinfo.OpenFiles(fmt.Sprintf("/proc/%d", master)); limit > 0 {
@@ -179,8 +183,8 @@ func (c *conductor) openFiles() int64 {
 	return podinfo.OpenFiles("/proc/self")
 }
 
-// check checks that nginx runs the configuration that it was given, and applies it again if not: nginx may have started
-// while the file was being replaced.
+// check checks that nginx runs the configuration that the agent gave it. If nginx runs another one, check applies the
+// configuration again: nginx may have started while the agent was replacing the file.
 func (c *conductor) check(ctx context.Context) {
 	c.noticeRestart()
 	current := c.current()
@@ -198,7 +202,8 @@ func (c *conductor) check(ctx context.Context) {
 	if version == "" || current == nil || version == current.config.Version {
 		c.strange, c.unmended = 0, nil
 	} else if c.strange++; c.strange > 1 && c.strange&(c.strange-1) == 0 {
-		// The first wrong answer may come from an old worker. Later ones are acted on less and less often.
+		// The first wrong answer may come from an old worker. After that, only the second, fourth, eighth wrong answer in a
+		// row, and so on, makes the agent apply the configuration again.
 		c.Log.Warn("nginx runs another configuration", "version", version, "want", current.config.Version)
 		c.unmended = c.Nginx.Apply(ctx, current.config, current.files)
 		version = c.ask(ctx)
@@ -206,8 +211,8 @@ func (c *conductor) check(ctx context.Context) {
 	c.answers(version)
 }
 
-// askUnlessWoken asks nginx for its version, but gives up once the agent is woken. All workers may wait for a disk, and
-// what woke the agent may end that.
+// askUnlessWoken asks nginx for its version, but stops waiting when the agent is woken. All workers may be waiting
+// for a disk, and the event that woke the agent may end their wait.
 func (c *conductor) askUnlessWoken(ctx context.Context) (version string, woken bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -217,13 +222,13 @@ func (c *conductor) askUnlessWoken(ctx context.Context) (version string, woken b
 	case version := <-answer:
 		return version, false
 	case <-c.wake:
-		c.Wake() // for the conductor
+		c.Wake() // so that Run is woken too
 		return "", true
 	}
 }
 
-// noticeRestart sees from the process id of nginx's master that nginx has restarted. It then reads the indexes of its
-// disks.
+// noticeRestart detects from the process ID of nginx's master that nginx has restarted. nginx then reads the indexes
+// of its disks again, so noticeRestart marks them as not loaded.
 func (c *conductor) noticeRestart() {
 	master := c.Nginx.Master()
 	if master == 0 {
@@ -239,7 +244,7 @@ func (c *conductor) noticeRestart() {
 	c.master = master
 }
 
-// ask returns the version that nginx answers with; "" if it does not answer.
+// ask returns the version of the configuration that nginx runs; "" if nginx does not answer.
 func (a *Agent) ask(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

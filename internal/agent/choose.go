@@ -10,11 +10,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// offers are the revisions in the ConfigMap. candidate is nil if none is being tried.
+// offers are the revisions in the ConfigMap. candidate is nil if no candidate is being tried.
 type offers struct{ stable, candidate *agentapi.Revision }
 
-// readOffers reads the folder of the ConfigMap. It returns an error for a revision that cannot be read, and the other
-// revision.
+// readOffers reads the folder of the ConfigMap. If one revision cannot be read, it returns an error together with the
+// other revision.
 func readOffers(dir string) (offers, error) {
 	stable, err := readOffer(filepath.Join(dir, naming.StableKey))
 	candidate, candidateErr := readOffer(filepath.Join(dir, naming.CandidateKey))
@@ -36,9 +36,9 @@ func readOffer(path string) (*agentapi.Revision, error) {
 	return &revision, nil
 }
 
-// choose returns the revision that the pod is to run. The annotation and the ConfigMap reach the pod in either order.
-// While the revision that the annotation names is not in the ConfigMap, the running revision stays; a pod that runs
-// nothing yet takes stable. choose is pure.
+// choose returns the revision that the pod is to run. The annotation and the ConfigMap may reach the pod in either
+// order. While the ConfigMap does not contain the revision that the annotation names, the pod keeps the running
+// revision. A pod that runs nothing yet takes the stable revision. choose is pure.
 func choose(o offers, annotation string, running *agentapi.Revision) *agentapi.Revision {
 	switch {
 	case o.candidate != nil && o.candidate.ID == annotation:

@@ -21,8 +21,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// watchDisks starts a monitor for each disk that has none, and gives the others the thresholds and rules of the
-// revision.
+// watchDisks starts a monitor for each disk that has no monitor. It gives the existing monitors the thresholds and
+// rules of the revision.
 func (c *conductor) watchDisks(ctx context.Context, revision agentapi.Revision) {
 	for _, d := range revision.Spec.Disks {
 		c.mutex.Lock()
@@ -39,8 +39,8 @@ func (c *conductor) watchDisks(ctx context.Context, revision agentapi.Revision) 
 	}
 }
 
-// owner returns the CacheNode as the owner of a disk's cache, with the key that signs its marks. The key is empty if
-// the operator has created none.
+// owner describes the CacheNode as the owner of the cache on a disk, with the key that signs its marks. The key is
+// empty if the operator has not created one.
 func (a *Agent) owner(revision agentapi.Revision, name string) disk.Owner {
 	o := disk.Owner{Namespace: revision.Namespace, Name: revision.Name, Disk: name, TookOver: func() {
 		a.Log.Warn("the disk is new to this CacheNode: the cache that is on it is deleted, "+
@@ -52,12 +52,13 @@ func (a *Agent) owner(revision agentapi.Revision, name string) disk.Owner {
 		a.Log.Warn("the key of the disks' marks", "error", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerLegacyKey)); err == nil {
-		o.Legacy, _ = time.Parse(time.RFC3339, string(text)) // an invalid time counts as none
+		o.Legacy, _ = time.Parse(time.RFC3339, string(text)) // an invalid time counts as no time
 	}
 	return o
 }
 
-// rules returns the rules for a disk. abandoned is a deleted CacheNode whose cache on the disk may be deleted.
+// rules returns the rules for a disk. abandoned names a deleted CacheNode, as NAMESPACE/NAME, whose cache on the disk
+// may be deleted; "" for none.
 func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
 	r := disk.Rules{
 		Own:   d.Health.Device != v1alpha1.SharedDevice,
@@ -70,8 +71,8 @@ func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
 	return r
 }
 
-// limits returns the thresholds of the spec. If the spec has no threshold for free space, it follows from the size of
-// the file system.
+// limits returns the thresholds of the spec. If the spec sets no threshold for free space, the threshold follows from
+// the size of the file system.
 func limits(d v1alpha1.Disk) disk.Limits {
 	return func(size int64) disk.Thresholds {
 		return disk.Thresholds{
@@ -110,13 +111,13 @@ func (a *Agent) watchDisk(
 }
 
 // estimateInterval is the time between two estimates of a disk's cache files. An agent that has just started begins
-// with firstEstimateInterval and doubles it.
+// with firstEstimateInterval, and doubles the interval until it reaches estimateInterval.
 const (
 	estimateInterval      = time.Minute
 	firstEstimateInterval = 2 * time.Second
 )
 
-// estimate estimates the cache files of a disk at intervals. It blocks while the disk hangs, so it has its own
+// estimate estimates the cache files of a disk at intervals. It blocks while the disk hangs, so it runs in its own
 // goroutine.
 func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor) {
 	for interval := firstEstimateInterval; ; interval = min(2*interval, estimateInterval) {
@@ -135,8 +136,8 @@ func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor
 	}
 }
 
-// unused returns the disks that nginx is not to use, sorted: those that are not healthy, those that are drained, and
-// those that may have what was purged while nobody could purge them.
+// unused returns the names of the disks that nginx must not use, sorted. These are the disks that are not healthy,
+// the disks that are drained, and the disks that may still contain objects of purges that they have missed.
 func (a *Agent) unused() []string {
 	var unused []string
 	for name, s := range a.states() {
@@ -148,7 +149,7 @@ func (a *Agent) unused() []string {
 	return unused
 }
 
-// waits returns true if a disk makes reads wait, or lately did.
+// waits reports whether a disk makes reads wait, or did so recently; see [disk.State.Waits].
 func (a *Agent) waits() bool {
 	now := a.clock.Now()
 	for _, s := range a.states() {
@@ -172,7 +173,8 @@ func (a *Agent) isStarting() bool {
 func (a *Agent) Request(r nginxlog.Request) { a.metrics.Request(r) }
 
 // Error implements nginxlog.Handler. A failure on a disk starts a probe at once. A line of level emerg goes to the
-// reload that is waiting for it. The time at which nginx has no connection left is kept for [Agent.Ready].
+// reload that is waiting for it. If a line reports that nginx has no connection left, Error stores the time for
+// [Agent.Ready].
 func (a *Agent) Error(e nginxlog.Error) {
 	a.metrics.Error(e)
 	if e.Level == "emerg" {

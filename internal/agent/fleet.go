@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// fleet returns what the configuration takes from the other pods, and the disks that keys have moved from. Nothing is
-// taken from other pods unless the revision has the pods share keys.
+// fleet returns what a pod must know about the other pods that share keys with it, and the disks from which keys have
+// moved. The part about other pods is empty unless routing.mode is Sharded in the revision.
 func (c *conductor) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
 	all, err := c.readFleet()
 	if err != nil {
@@ -40,9 +40,9 @@ func (c *conductor) fleet(revision agentapi.Revision) (f cache.Fleet, err error)
 	return f, err
 }
 
-// readFleet reads which pods share keys: from the pod's annotation or from the ConfigMap, whichever is newer. They
-// reach the pod in either order, and a new pod has no annotation. If nothing says so, nobody shares keys, and the pod
-// serves all of them itself.
+// readFleet reads which pods share keys, from the pod's annotation or from the ConfigMap, whichever is newer. The
+// annotation and the ConfigMap may reach the pod in either order, and a new pod has no annotation. If neither
+// contains a fleet, no pods share keys, and the pod serves all keys itself.
 func (c *conductor) readFleet() (newest fleet.Fleet, err error) {
 	annotations, err := podinfo.Annotations(c.Paths.PodInfo)
 	if err != nil {
@@ -64,8 +64,8 @@ func (c *conductor) readFleet() (newest fleet.Fleet, err error) {
 	return newest, nil
 }
 
-// peersHash reads what the pods show to each other and returns its hash. Like the certificate for clients, a damaged
-// file does not replace a good one.
+// peersHash reads the certificate, key and authority for connections between pods, and returns their hash. As with
+// the certificate for clients, a damaged file does not replace a good one.
 func (c *conductor) peersHash() (string, error) {
 	peers, err := podinfo.MountedPeers(c.Paths.Peer)
 	if err == nil {
@@ -82,7 +82,8 @@ func (c *conductor) peersHash() (string, error) {
 	return c.peers.Hash, nil
 }
 
-// copiedPeers returns what an earlier agent in this pod has copied for nginx; the zero value if there is none.
+// copiedPeers returns the certificate, key and authority that an earlier agent in this pod copied for nginx; the zero
+// value if there are no copies.
 func (c *conductor) copiedPeers() podinfo.Peers {
 	keys, _ := filepath.Glob(c.Paths.Root + layout.PeerKey("*")) // the pattern is valid
 	for _, key := range keys {

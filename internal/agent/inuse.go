@@ -9,13 +9,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// assumeInUse tells the purger, when the agent starts, which disks an nginx that runs already may use. They stay in use
-// while they catch up. If that is not known, nothing counts as applied until nginx has taken a configuration.
+// assumeInUse tells the purger at the start of the agent which disks an already running nginx may use. These disks
+// stay in use while they apply the purges that they have missed. If the disks are not known, no purge counts as
+// applied until nginx has taken a configuration.
 func (c *conductor) assumeInUse() {
 	if c.Started() {
 		return
 	}
-	if c.noted == nil { // also if nginx does not run: it may come back with the configuration of before
+	if c.noted == nil { // needed even if nginx does not run: it may start with the previous configuration
 		c.noted = readDisks(c.Paths.Root + layout.DisksInUse)
 	}
 	switch {
@@ -26,7 +27,7 @@ func (c *conductor) assumeInUse() {
 	}
 }
 
-// readDisks reads what noteDisks has written; nil if there is nothing, or if it is damaged.
+// readDisks reads the list that noteDisks has written; nil if there is no file, or if the file is damaged.
 func readDisks(path string) (disks []string) {
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if err != nil || json.Unmarshal(text, &disks) != nil {
@@ -35,7 +36,8 @@ func readDisks(path string) (disks []string) {
 	return disks
 }
 
-// noteDisks notes the disks that nginx may use, for an agent that is restarted. It writes only what has changed.
+// noteDisks writes the list of disks that nginx may use to a file, for the agent after a restart. It writes the file
+// only if the list has changed.
 func (c *conductor) noteDisks(disks []string) error {
 	disks = append([]string{}, disks...)
 	slices.Sort(disks)
@@ -54,7 +56,7 @@ func (c *conductor) noteDisks(disks []string) error {
 	return nil
 }
 
-// take notes that nginx runs a configuration.
+// take records that nginx runs a configuration, and on which disks.
 func (c *conductor) take(made applied) error {
 	c.took(made)
 	return c.noteDisks(made.used)

@@ -12,7 +12,7 @@ import (
 )
 
 // listener reads the certificate for clients and returns its hash. A damaged certificate does not replace a good one,
-// because nginx would not start with it.
+// because nginx would not start with the damaged one.
 func (c *conductor) listener() (hash string, err error) {
 	pair, err := podinfo.MountedKeyPair(c.Paths.Listener)
 	if err == nil {
@@ -29,7 +29,7 @@ func (c *conductor) listener() (hash string, err error) {
 	return c.pair.Hash, nil
 }
 
-// copied returns the certificate in the place where nginx reads it; the zero value if there is none.
+// copied returns the certificate and key from the files that nginx reads; the zero value if there are no such files.
 func (c *conductor) copied() podinfo.KeyPair {
 	certificates, _ := filepath.Glob(c.Paths.Root + layout.ListenerCertificate("*")) // the pattern is valid
 	for _, certificate := range certificates {
@@ -40,8 +40,8 @@ func (c *conductor) copied() podinfo.KeyPair {
 	return podinfo.KeyPair{}
 }
 
-// files returns the files that the configuration refers to, with the certificates. nginx reads copies, which change
-// only with the configuration.
+// files returns the files to which the configuration refers, including the certificates. nginx reads copies of the
+// certificates, which change only with the configuration.
 func (c *conductor) files(config cache.Config, facts cache.Facts) []cache.File {
 	files := slices.Clone(config.Files)
 	if facts.Certificate != "" {

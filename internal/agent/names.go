@@ -20,7 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// configureResolver tells the resolver which name servers it asks, and which addresses it does not answer.
+// configureResolver sets which name servers the resolver asks, and which addresses it leaves out of its answers.
 func (c *conductor) configureResolver(revision agentapi.Revision) error {
 	servers, err := podinfo.NameServers(revision.Resolvers, c.Paths.ResolvConf)
 	if err != nil {
@@ -37,8 +37,9 @@ func (c *conductor) configureResolver(revision agentapi.Revision) error {
 	return nil
 }
 
-// denied returns the addresses that nginx never gets: where no origin may be, the pod's own, the API server's, and
-// those that the operator denies.
+// denied returns the addresses that the resolver never gives to nginx: the ranges in which no origin may be, and the
+// addresses of the pod and of the API server. For names outside the cluster, the ranges that the operator denies are
+// added.
 func (c *conductor) denied(namespace string) (d resolver.Denied, err error) {
 	d.Always = slices.Clone(validation.NoOrigin)
 	own, err := net.InterfaceAddrs()
@@ -56,7 +57,7 @@ func (c *conductor) denied(namespace string) (d resolver.Denied, err error) {
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(c.Paths.Config, naming.OriginPolicyKey))
-	policy := agentapi.OriginPolicy{Namespaces: []string{"*"}} // of an operator from before, which writes none
+	policy := agentapi.OriginPolicy{Namespaces: []string{"*"}} // for an older operator, which writes no policy
 	if !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
 			policy, err = agentapi.ReadOriginPolicy(text)
@@ -70,14 +71,14 @@ func (c *conductor) denied(namespace string) (d resolver.Denied, err error) {
 	return d, nil
 }
 
-// apiServer are the environment variables in which the kubelet says where pods reach the API server. The first one can
-// be a name.
+// apiServer lists the environment variables in which the kubelet gives the address at which pods reach the API
+// server. The first variable can contain a host name.
 var apiServer = []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_PORT_443_TCP_ADDR"}
 
-// one returns the range of a single address.
+// one returns the range that contains only the given address.
 func one(address netip.Addr) netip.Prefix { return netip.PrefixFrom(address, address.BitLen()) }
 
-// serveNames answers what nginx asks, until the context ends.
+// serveNames answers nginx's DNS queries until the context ends.
 func (a *Agent) serveNames(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
 	if err := a.resolver.Serve(ctx, udp, tcp); err != nil {
 		return fmt.Errorf("the resolver: %w", err)
@@ -85,8 +86,8 @@ func (a *Agent) serveNames(ctx context.Context, udp net.PacketConn, tcp net.List
 	return nil
 }
 
-// nameConnections is how many connections the resolver has at most. nginx makes one for an answer that is too long for
-// a datagram.
+// nameConnections is the largest number of TCP connections to the resolver at a time. nginx opens a TCP connection
+// for an answer that is too long for a datagram.
 const nameConnections = 64
 
 // listenForNames opens the resolver's sockets for UDP and TCP.

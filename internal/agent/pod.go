@@ -12,36 +12,38 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// podState is what is known of the pod. It is safe for concurrent use: fields are read and set with the mutex.
+// podState is what the agent knows about the pod. It is safe for concurrent use: its fields are read and set only
+// while the mutex is held.
 type podState struct {
 	mutex sync.Mutex
-	// began is when the agent began.
+	// began is the time at which the agent started.
 	began    time.Time
 	monitors map[string]*disk.Monitor
 	counts   map[string]metrics.Files
-	// drained are the disks that a user has taken out of use. abandoned are, by disk, deleted CacheNodes whose caches may
-	// be deleted.
+	// drained contains the disks that a user has drained. abandoned contains, by disk, the deleted CacheNode whose cache
+	// on the disk may be deleted, as NAMESPACE/NAME.
 	drained   map[string]bool
 	abandoned map[string]string
-	// applied is the last configuration that nginx took, or that it will read when it starts.
+	// applied is the last configuration that nginx took, or that nginx will read when it starts; nil if there is none
+	// yet.
 	applied *applied
-	// answered is the version that nginx's workers answer with; "" while they do not answer. since is when it last
-	// changed.
+	// answered is the version of the configuration that nginx's workers report; "" while they do not answer. since is
+	// the time at which answered last changed.
 	answered string
 	since    time.Time
-	// exhausted is when nginx last reported that it has no connection left.
+	// exhausted is the time at which nginx last reported that it has no connection left.
 	exhausted time.Time
 	refusal   *agentapi.Refusal
 	// retry is the value of the pod annotation that asks to retry a refused revision.
 	retry string
-	// retrying is true if the last step asked to be repeated before checkInterval, as after an error of a disk that its
-	// probes have not found yet.
+	// retrying is true if the next step is due sooner than after checkInterval, for example after a disk error that the
+	// disk's probes have not found yet.
 	retrying bool
 	problem  string
 	// lowered names the limits of the running revision that the disks cannot hold.
 	lowered string
-	// nginx is the version of nginx's program. scripts is true if it has the module for scripts, noScripts if it is known
-	// that it lacks it; both are false while that is not known.
+	// nginx is the version of nginx's program. scripts is true if nginx has the module for scripts. noScripts is true if
+	// nginx is known to lack this module. Both are false while this is not known.
 	nginx              string
 	scripts, noScripts bool
 	unsafe             unsafeURLs
@@ -109,7 +111,7 @@ func (p *podState) isDrained(name string) bool {
 	return p.drained[name]
 }
 
-// heed reads from the pod's annotations which disks are drained, and whose caches may be deleted.
+// heed reads from the pod's annotations which disks are drained, and which deleted CacheNodes' caches may be deleted.
 func (p *podState) heed(annotations map[string]string) {
 	drained, abandoned := map[string]bool{}, map[string]string{}
 	for name := range strings.SplitSeq(annotations[naming.AnnotationDrained], ",") {
@@ -125,7 +127,8 @@ func (p *podState) heed(annotations map[string]string) {
 	p.drained, p.abandoned = drained, abandoned
 }
 
-// isUnsettled reports whether the agent has work that no event announces.
+// isUnsettled reports whether the agent must try again without waiting for an event: there is no configuration yet, a
+// problem remains, or a retry is due.
 func (p *podState) isUnsettled() bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -22,10 +22,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// readPurges reads the journal of purges that the kubelet has mounted, if there is one. It is as of the start of the
-// pod, or newer.
+// readPurges reads the journal of purges that the kubelet has mounted, if there is one. The mounted journal has the
+// state of the pod's start, or a newer one.
 func (c *conductor) readPurges() {
-	if c.purger.IsReceived() { // that is newer, and whole
+	if c.purger.IsReceived() { // the operator's journal is newer, and complete
 		return
 	}
 	var segments []journal.Segment
@@ -38,13 +38,13 @@ func (c *conductor) readPurges() {
 		if err == nil {
 			s, err = journal.DecodeSegment(text)
 		}
-		if err != nil { // nobody knows what it has
+		if err != nil { // the content of this segment is not known
 			c.Log.Warn("the purges", "error", err)
 			return
 		}
 		segments = append(segments, s)
 	}
-	if journal.HasGap(segments) { // the kubelet does not bring them all at once
+	if journal.HasGap(segments) { // the kubelet does not update all segments at once
 		c.Log.Warn("some purges are missing: waiting for the operator's")
 		return
 	}
@@ -53,9 +53,10 @@ func (c *conductor) readPurges() {
 	}
 }
 
-// policies returns the cache policies by which nginx stores now, or will.
+// policies returns the cache policies by which nginx stores objects now, or will store them: that of the wanted
+// revision and, if it differs, that of the running revision.
 func (c *conductor) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
-	// Only what the keys depend on.
+	// Only the fields on which cache keys depend.
 	of := func(n agentapi.Revision) v1alpha1.CachePolicy {
 		c := sites.Own(n.Spec).Cache
 		return v1alpha1.CachePolicy{Key: c.Key, Query: c.Query, Methods: c.Methods}
@@ -89,15 +90,16 @@ func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
 	}
 }
 
-// purgePatience is how long nginx waits, when the pod starts, for disks to obey the purges that the pod has missed. It
-// then starts without those that do not. operatorPatience is how long it waits for the operator, which may know of
-// purges that came after the kubelet had mounted the journal.
+// purgePatience is the longest time for which nginx waits at the start of the pod until the disks have applied the
+// purges that the pod has missed. nginx then starts without the disks that have not applied them. operatorPatience is
+// the longest time for which nginx waits for the operator. The operator may know of purges that were created after
+// the kubelet mounted the journal.
 const (
 	purgePatience    = 20 * time.Second
 	operatorPatience = 5 * time.Second
 )
 
-// waitsForPurges returns true while nginx is not to start yet.
+// waitsForPurges returns true while the start of nginx must wait for purges.
 func (a *Agent) waitsForPurges() bool {
 	if a.Started() || a.clock.Since(a.began) > a.startPatience {
 		return false
@@ -113,7 +115,8 @@ func (a *Agent) waitsForPurges() bool {
 	return false
 }
 
-// newlyCurrent makes the conductor look at a disk that may be used now, or whose keys have another generation.
+// newlyCurrent wakes the conductor if nginx may now be able to use a further disk, or if the generation of a disk's
+// keys has changed.
 func (a *Agent) newlyCurrent() {
 	current := a.current()
 	if current == nil || len(current.used) < len(current.revision.Spec.Disks) ||
@@ -122,7 +125,7 @@ func (a *Agent) newlyCurrent() {
 	}
 }
 
-// used returns the disks of a revision that nginx uses with a configuration.
+// used returns the names of the disks of a revision that nginx uses: all disks except the failed ones.
 func used(revision agentapi.Revision, failed []string) (names []string) {
 	for _, d := range revision.Spec.Disks {
 		if !slices.Contains(failed, d.Name) {

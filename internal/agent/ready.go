@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// readyTimeout bounds the request to nginx's health endpoint.
+	// readyTimeout limits the duration of the request to nginx's health endpoint.
 	readyTimeout = time.Second
-	// reasonTimeout is how long to wait for nginx's log line about a connection that it has closed, and reasonLooks how
-	// often to look for it.
+	// reasonTimeout is how long the agent waits for nginx's log line about a connection that nginx has closed.
+	// reasonLooks is how often the agent looks for the line in that time.
 	reasonTimeout = 200 * time.Millisecond
 	reasonLooks   = 10
-	// exhaustion is how long a report that nginx has no connection left counts.
+	// exhaustion is the time for which the agent relies on nginx's report that it has no connection left.
 	exhaustion = 10 * time.Second
 )
 
 // Ready reports whether nginx answers on its private port, or cannot answer because clients hold all its connections.
-// If such a pod left its Service, those clients would go on to exhaust the next one. A fully loaded pod is ready; a pod
-// whose workers all hang is not.
+// If such a pod left its Service, those clients would exhaust the next pod. A fully loaded pod is ready; a pod whose
+// workers all hang is not.
 func (a *Agent) Ready(ctx context.Context) bool {
 	if !a.Started() {
 		return false
@@ -28,7 +28,8 @@ func (a *Agent) Ready(ctx context.Context) bool {
 	if a.answersHealth(ctx) {
 		return true
 	}
-	// If nginx has no connection left, it has closed this one, and its log line about that arrives a moment later.
+	// If nginx has no connection left, it has closed this connection, and its log line about the closed connection
+	// arrives a moment later.
 	for range reasonLooks {
 		if a.isExhausted() {
 			return true

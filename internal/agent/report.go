@@ -26,8 +26,8 @@ func (a *Agent) setProblem(err error) {
 	a.problem = text
 }
 
-// refuse records that a revision is refused. The agent does not try it again until another revision or a retry is asked
-// for.
+// refuse records that a revision is refused. The agent does not try the revision again until another revision is
+// wanted or a user requests a retry.
 func (a *Agent) refuse(revision agentapi.Revision, message string) {
 	a.Log.Error("nginx refused the configuration", "revision", revision.ID, "message", message)
 	a.metrics.Reload(metrics.Refused)
@@ -81,7 +81,7 @@ func (a *Agent) Report() agentapi.Report {
 	r.Unsafe = a.unsafe.since(a.clock.Now())
 	done := a.purger.Done(math.MaxInt64)
 	r.Purged, r.PurgeHead = done.Applied, done.Head
-	for _, s := range done.Stores { // a disk may know more than the pod
+	for _, s := range done.Stores { // a disk may have applied places that the pod's journal does not contain
 		r.PurgeHead = max(r.PurgeHead, s.Applied)
 	}
 	r.Revision, _, _ = strings.Cut(a.answered, "-")
@@ -121,8 +121,8 @@ func rounded(n int64) int64 {
 	return n >> low << low
 }
 
-// usedPercent returns how much of a disk is used, rounded down to an even percentage, so that a disk that fills up
-// changes the report less often.
+// usedPercent returns how much of a disk is used, rounded down to an even percentage. So a disk that fills up changes
+// the report less often.
 func usedPercent(u disk.Usage) int {
 	if u.Size <= 0 {
 		return 0

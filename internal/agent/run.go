@@ -57,8 +57,8 @@ func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tl
 	return group.Wait()
 }
 
-// watchFiles watches the folders that the kubelet writes. The kubelet replaces a link in them, so a watch on a file
-// would miss the change.
+// watchFiles watches the folders that the kubelet writes. The kubelet replaces a symbolic link in each folder, so a
+// watch on a file would miss the change.
 func (a *Agent) watchFiles() (*fsnotify.Watcher, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -86,8 +86,8 @@ func (a *Agent) follow(ctx context.Context, watcher *fsnotify.Watcher) error {
 	}
 }
 
-// askNginx asks nginx's program what it is, until it has answered: the image does not change during the life of the
-// pod. Only the conductor calls it.
+// askNginx asks nginx's program for its version, and whether it has the module for scripts. Once both are known, it
+// does not ask again: the image does not change during the life of the pod. Only the conductor calls it.
 func (c *conductor) askNginx(ctx context.Context) {
 	if c.asked {
 		return
@@ -106,7 +106,8 @@ func (c *conductor) askNginx(ctx context.Context) {
 	c.nginx, c.scripts, c.noScripts = version, scripts, err == nil && !scripts
 }
 
-// LocalClient returns a client for nginx's private port. It does not keep connections, which would lead to old workers.
+// LocalClient returns a client for nginx's private port. The client does not keep connections open: a kept connection
+// would lead to an old worker.
 func LocalClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }

@@ -10,19 +10,20 @@ import (
 	journal "github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// unsafeURLs are the last URLs at which clients have changed something. They are reported to the operator, which has
-// all pods make stale what they have of them. It is safe for concurrent use.
+// unsafeURLs stores the last URLs at which clients have changed something at the origin. The agent reports them to
+// the operator, which makes all pods mark the cached objects of these URLs as stale. It is safe for concurrent use.
 type unsafeURLs struct {
 	mutex sync.Mutex
 	list  []agentapi.UnsafeURL
 	last  int64
 }
 
-// add adds a URL, in place of the same one if that is there. The oldest ones go when there are too many.
+// add appends a URL, and removes an earlier entry for the same URL. If there are too many entries, it removes the
+// oldest ones.
 func (u *unsafeURLs) add(url string, now time.Time) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	u.last = max(u.last+1, now.UnixMilli()) // so that it grows over restarts
+	u.last = max(u.last+1, now.UnixMilli()) // so that it also grows after a restart
 	u.list = slices.DeleteFunc(u.list, func(known agentapi.UnsafeURL) bool { return known.URL == url })
 	u.list = append(u.list, agentapi.UnsafeURL{Number: u.last, URL: url})
 	bytes := 0
@@ -34,7 +35,7 @@ func (u *unsafeURLs) add(url string, now time.Time) {
 	}
 }
 
-// recent is how long a URL is reported. The operator reads the reports of an agent every few seconds.
+// recent is the time for which the agent reports a URL. The operator reads the reports of an agent every few seconds.
 const recent = time.Minute
 
 // since returns the URLs of the last minute, the newest one last.
@@ -55,8 +56,8 @@ func (a *Agent) Unsafe(url string) {
 	}
 }
 
-// isPlain returns true for a URL that a purge can name, and whose path is that of the request. A Host header can have a
-// question mark, after which the path would be another page's.
+// isPlain reports whether a purge can name the URL, and whether the URL has the same path as the request. A Host
+// header can contain a question mark; the URL would then have the path of another page.
 func isPlain(url string) bool {
 	_, rest, _ := strings.Cut(url, "://")
 	host, _, _ := strings.Cut(rest, "/")

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// AddressesPath is where an agent takes [Addresses], by PUT.
+// AddressesPath is the URL path at which an agent accepts [Addresses] by PUT.
 const AddressesPath = "/v1/addresses"
 
-// AddressesValid is how long [Addresses] count. An agent that hears nothing for that long asks the name servers where
-// the pods are.
+// AddressesValid is the time for which an agent uses [Addresses] after it has received them. An agent that receives
+// no new ones within this time asks the DNS servers for the addresses of the pods.
 const AddressesValid = 30 * time.Second
 
-// Addresses are where the pods of a CacheNode are, by name. The operator tells the agents when they change, and before
-// they are no longer valid. A pod whose nginx does not run is not among them.
+// Addresses are the IP addresses of the pods of a CacheNode, by pod name. The operator sends them to the agents when
+// they change, and again before they expire. They do not include a pod whose nginx does not run.
 type Addresses struct {
 	Pods map[string]netip.Addr `json:"pods"`
 }

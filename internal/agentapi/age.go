@@ -5,30 +5,31 @@ import (
 	"strings"
 )
 
-// Renderer is the number of this code in the reports of agents. An agent renders nginx's configuration with its own
-// program, so a pod has what this number stands for only when it was replaced. The number only grows: raise it by one
-// with each change of what an agent renders or does that pods from before lack, such as a mended fault. A change that
-// only new fields of a spec bring about needs no other number.
+// Renderer is the version number of this code, which an agent includes in its reports. An agent renders nginx's
+// configuration with its own program. A pod therefore gets a change to this code only when the pod is replaced. The
+// number only grows. Raise it by one with each change to what an agent renders or does that existing pods lack, such
+// as a bug fix. Do not raise it for a change that takes effect only with new fields of a spec.
 const Renderer = 4
 
-// ResolvingRenderer is the oldest number whose agents tell nginx the addresses of pods.
+// ResolvingRenderer is the lowest Renderer of agents that give nginx the addresses of pods.
 const ResolvingRenderer = 3
 
-// SecureRenderer is the oldest number without a security hole that is known. Raise it to Renderer with the change that
-// closes a hole in what an agent renders or does. Agents from before the number report 0. With 1, an origin can connect
-// clients with the gateway (101). With 2, a name may lead to any address, such as the pod's own.
+// SecureRenderer is the lowest Renderer without a known security hole. Set it to Renderer in the change that closes a
+// security hole in what an agent renders or does. Agents that are older than the constant Renderer report 0. With 1,
+// an origin can connect clients to the gateway by status 101. With 2, a name may resolve to any address, such as the
+// pod's own.
 const SecureRenderer = 3
 
-// MinNginx is the oldest version of nginx without a hole that the rendered configurations open: CVE-2026-42533 (map
-// with regular expressions) and CVE-2026-60005 (captures beside slice or background updates). MinNginxMainline is that
-// of the branch 1.31.
+// MinNginx is the oldest version of nginx without the security holes that the rendered configurations expose. These
+// are CVE-2026-42533 (map with regular expressions) and CVE-2026-60005 (captures beside slice or background updates).
+// MinNginxMainline is the oldest such version of the branch 1.31.
 const (
 	MinNginx         = "1.30.4"
 	MinNginxMainline = "1.31.3"
 )
 
-// IsOldNginx reports whether a version of nginx is below MinNginx, or of the branch 1.31 and below MinNginxMainline. A
-// version that is not three numbers is not known, and does not count as old.
+// IsOldNginx reports whether a version of nginx is below MinNginx or, in the branch 1.31, below MinNginxMainline. It
+// returns false for a text that does not begin with the three numbers of a version.
 func IsOldNginx(version string) bool {
 	v, ok := numbers(version)
 	if !ok {
@@ -49,7 +50,7 @@ func IsOldNginx(version string) bool {
 
 // numbers returns the three numbers at the beginning of a version.
 func numbers(version string) (v [3]int, ok bool) {
-	version, _, _ = strings.Cut(version, "-") // what a distribution adds
+	version, _, _ = strings.Cut(version, "-") // without the suffix of a distribution
 	_, err := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
 	return v, err == nil
 }

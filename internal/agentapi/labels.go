@@ -1,6 +1,6 @@
 package agentapi
 
-// Values of the label cache of the agent's metrics that are not values of nginx's $upstream_cache_status.
+// Values of the label cache of the agent's metrics, in addition to the values of nginx's $upstream_cache_status.
 const (
 	// CacheMemory means that the memory tier served the request.
 	CacheMemory = "MEMORY"
@@ -8,9 +8,9 @@ const (
 	CacheOtherDisk = "OTHER_DISK"
 	// CacheUncached means that no disk could serve the request.
 	CacheUncached = "UNCACHED"
-	// CachePassed means that the request went past the caches, as one with credentials or of another method does.
+	// CachePassed means that the request bypassed the caches, for example because of credentials or of its method.
 	CachePassed = "BYPASS"
-	// CacheNone means that nothing was looked up.
+	// CacheNone means that nginx looked in no cache.
 	CacheNone = "NONE"
 )
 
@@ -23,7 +23,7 @@ func IsHit(cache string) bool {
 	return false
 }
 
-// Values of the label source of the agent's metrics: where objects came from that were filled.
+// Values of the label source of the agent's metrics: the place from which an object was filled.
 const (
 	FromPeer   = "peer"
 	FromDisk   = "disk"

@@ -6,12 +6,14 @@ import (
 	"net/netip"
 )
 
-// OriginPolicy is what the operator's flags say about origins, for agents: a name can lead elsewhere after its spec was
-// accepted. It is in the ConfigMap beside the revisions, so another flag changes no configuration.
+// OriginPolicy is the part of the operator's flags that limits origins, in the form for agents. Agents need it
+// because a name can resolve to another address after the operator has accepted the spec. The policy is stored in the
+// ConfigMap beside the revisions, so a changed flag does not change nginx's configuration.
 type OriginPolicy struct {
-	// DeniedRanges are ranges of addresses that no name outside the cluster may lead to.
+	// DeniedRanges are the address ranges to which no name outside the cluster may resolve.
 	DeniedRanges []netip.Prefix `json:"deniedRanges,omitempty"`
-	// Namespaces are those, beside the CacheNode's own, whose Services a name may be an alias for; "*" allows all.
+	// Namespaces are the namespaces whose Services a name may be an alias for, in addition to the CacheNode's own
+	// namespace; "*" allows all.
 	Namespaces []string `json:"namespaces,omitempty"`
 }
 

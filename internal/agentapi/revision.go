@@ -1,8 +1,9 @@
-// Package agentapi is the interface between operator, agent and kubectl plugin. The operator writes a revision, which
-// the agent reads. The agent answers with a report. Fields are only ever added to both, so that versions can differ.
+// Package agentapi defines the interface between the operator, the agent and the kubectl plugin. The operator writes
+// a revision, which the agent reads. The agent answers with a report. Fields of both are only added, so that operator
+// and agent can have different versions.
 //
-// It may import the API's types and effective, whose values it carries. A new message is a type here, a request in
-// agentclient and an answer in the agent's server; fields are only added.
+// It may import the API's types and package effective, whose values the messages contain. For a new message, add a
+// type here, a request in agentclient and an answer in the agent's server. Fields are only added.
 package agentapi
 
 import (
@@ -15,27 +16,31 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Format is the newest version of a revision that this code reads, and writes where a spec needs it. A new field does
-// not change it, because an agent ignores unknown fields. Format grows with a change that an older agent would misread.
-// MinReader then grows too, and agents below it keep their configuration.
+// Format is the newest version of the format of revisions that this code reads. The code writes it only if a spec
+// needs it. A new field does not change Format, because an agent ignores unknown fields. Raise Format for a change
+// that an older agent would misread. MinReader then grows too, and agents below it keep their present configuration.
 const Format = 3
 
-// Revision is all that the configuration of a CacheNode's pods depends on, except the facts of each pod.
+// Revision contains everything on which the configuration of a CacheNode's pods depends, except the facts of each
+// pod.
 type Revision struct {
-	// Format is the version of the writer. MinReader is the lowest version that a reader must have.
+	// Format is the version of the format in which the revision is written. MinReader is the lowest Format that a reader
+	// must know.
 	Format    int `json:"format"`
 	MinReader int `json:"minReader"`
 	// ID is a hash of all other fields.
 	ID        string `json:"revision"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Spec is valid, has the CRD's defaults, and only the parts that nginx or the agent read.
+	// Spec is valid and includes the CRD's defaults. It contains only the parts that nginx or the agent reads.
 	Spec v1alpha1.CacheNodeSpec `json:"spec"`
-	// CABundle is the PEM text of the authorities for the origin's certificate; empty for the authorities of the image.
+	// CABundle is the PEM text of the certificate authorities for the origin's certificate. It is empty if the
+	// authorities of the image are used.
 	CABundle string `json:"caBundle,omitempty"`
 	// ClusterDomain is the domain of the cluster's Services, usually cluster.local.
 	ClusterDomain string `json:"clusterDomain"`
-	// Resolvers are the DNS servers that the agent asks; empty for those of the pod's resolv.conf.
+	// Resolvers are the DNS servers that the agent asks. The list is empty if the agent asks those of the pod's
+	// resolv.conf.
 	Resolvers []string `json:"resolvers,omitempty"`
 }
 
@@ -50,7 +55,8 @@ func (n Revision) Identified() (Revision, error) {
 	return n, nil
 }
 
-// IsWhole reports whether the ID in a text is the hash of the rest, so that nobody has edited the text by hand.
+// IsWhole reports whether the ID in a text is the hash of the rest of the text. If it is not, somebody has edited the
+// text by hand.
 func IsWhole(text []byte) bool {
 	var n struct {
 		Revision string `json:"revision"`
@@ -62,7 +68,7 @@ func IsWhole(text []byte) bool {
 	return idOf(bytes.Replace(text, old, []byte(`"revision":""`), 1)) == n.Revision
 }
 
-// idOf returns the ID for a text in which the ID is empty.
+// idOf returns the ID of a revision, given its text with an empty ID.
 func idOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:12]

@@ -10,8 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// Limits of a report. Somebody else may control a pod, and what it reports ends up in a status, in events and on
-// terminals. The limits leave room for what newer agents may report.
+// Limits of a report. An attacker may control a pod, and its report appears in a status, in events and on terminals.
+// The limits leave room for what newer agents may report.
 const (
 	// MaxDisks is the maximum number of disks in a report, as in a spec.
 	MaxDisks   = 32
@@ -22,7 +22,7 @@ const (
 	maxBytes   = int64(1) << 60
 	// maxFeatures is the maximum number of features in a report.
 	maxFeatures = 16
-	// maxSkew is how far the clock of a node may be ahead.
+	// maxSkew is the longest time by which the clock of a node may be ahead.
 	maxSkew = 24 * time.Hour
 )
 
@@ -34,9 +34,9 @@ var (
 	owner    = regexp.MustCompile(`^[-a-z0-9]{1,63}/[-a-z0-9.]{1,253}$`)
 )
 
-// Sanitize returns the parts of a report that have a valid form: texts are printable and bounded, words match their
-// pattern, numbers are in range, times are not in the future, and no disk appears twice. It leaves other parts out. It
-// does not verify that the report is true.
+// Sanitize returns the valid parts of a report, and omits all others. In the result, texts are printable and limited
+// in length, words match their patterns, and numbers are in range. Times are not in the future, and no disk appears
+// twice. Sanitize does not verify that the report is true.
 func Sanitize(r Report, now time.Time) Report {
 	clean := Report{
 		AgentVersion: Printable(r.AgentVersion, maxVersion), NginxVersion: Printable(r.NginxVersion, maxVersion),
@@ -55,7 +55,7 @@ func Sanitize(r Report, now time.Time) Report {
 	}
 	bytes := 0
 	for _, u := range r.Unsafe[:min(len(r.Unsafe), MaxUnsafe)] {
-		if bytes += len(u.URL); bytes <= MaxUnsafeBytes { // whether it is a URL is checked where it is used
+		if bytes += len(u.URL); bytes <= MaxUnsafeBytes { // its users check that it is a URL
 			clean.Unsafe = append(clean.Unsafe, u)
 		}
 	}
@@ -94,8 +94,8 @@ func sanitizeDisk(d DiskReport, now time.Time) DiskReport {
 	return clean
 }
 
-// Printable returns a text in one line, without characters that terminals act on (control characters, changes of
-// direction), and cut to a length in bytes.
+// Printable returns a text as one line of at most length bytes. It removes the characters that terminals interpret:
+// control characters and changes of the writing direction.
 func Printable(text string, length int) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -113,7 +113,8 @@ func Printable(text string, length int) string {
 	return b.String()
 }
 
-// bounded returns a text that is compared and not shown, and "" for a text that is too long.
+// bounded returns a text unchanged, or "" if it is longer than length bytes. It is for texts that are compared and
+// not shown.
 func bounded(text string, length int) string {
 	if len(text) > length {
 		return ""
@@ -130,8 +131,8 @@ func matching[T ~string](form *regexp.Regexp, text T) T {
 
 func clamp[T int | int64](n, most T) T { return min(max(n, 0), most) }
 
-// place returns a place in the journal of purges, which is at least the Unix time in milliseconds of when it was given,
-// or 0 for one that cannot have been given yet.
+// place returns a place in the journal of purges, or 0 for a place that cannot have been given yet. A place is at
+// least the Unix time in milliseconds at which it was given.
 func place(n int64, now time.Time) int64 {
 	if n < 0 || n > now.Add(maxSkew).UnixMilli() {
 		return 0
@@ -139,7 +140,8 @@ func place(n int64, now time.Time) int64 {
 	return n
 }
 
-// past returns a time that is not in the future by more than maxSkew, and the zero time for others.
+// past returns a time that is not in the future by more than maxSkew, and not before the year 2000. It returns the
+// zero time for all others.
 func past(t, now time.Time) time.Time {
 	if t.Year() < 2000 || t.After(now.Add(maxSkew)) {
 		return time.Time{}

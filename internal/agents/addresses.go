@@ -12,24 +12,24 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// tellInterval is the time after which an agent gets the addresses of the pods again, though they are the same. It is
-// well below [agentapi.AddressesValid].
+// tellInterval is the time after which an agent gets the addresses of the pods again, even if they have not changed.
+// It is well below [agentapi.AddressesValid].
 const tellInterval = 10 * time.Second
 
-// whereabouts are where the pods of a CacheNode are. number grows with each change.
+// whereabouts contains the addresses of the pods of a CacheNode. number grows with each change.
 type whereabouts struct {
 	agentapi.Addresses
 	number int64
 }
 
-// heard is the number of the last addresses that an agent was sent, and the time of that.
+// heard contains the number of the addresses that were last sent to an agent, and the time at which they were sent.
 type heard struct {
 	number int64
 	at     time.Time
 }
 
-// Locate replaces the addresses of a CacheNode's pods, by name; nil if its agents need none. After a change, all agents
-// get them at once.
+// Locate replaces the addresses of a CacheNode's pods, by pod name; pods is nil if the agents need no addresses.
+// After a change, the agents that answered their last read get the addresses at once.
 func (t *Tracker) Locate(cacheNode types.NamespacedName, pods map[string]netip.Addr) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -50,7 +50,8 @@ func (t *Tracker) Locate(cacheNode types.NamespacedName, pods map[string]netip.A
 	}
 }
 
-// tell tells an agent that has just answered where the other pods are, if it does not know.
+// tell sends the addresses of the pods to an agent that has just answered, if the agent does not have them or got
+// them too long ago.
 func (t *Tracker) tell(ctx context.Context, pod types.NamespacedName, current agent, report agentapi.Report) {
 	t.mutex.Lock()
 	where, now := t.whereabouts[current.cacheNode], t.clock.Now()
@@ -61,7 +62,7 @@ func (t *Tracker) tell(ctx context.Context, pod types.NamespacedName, current ag
 	}
 	if err := t.Calls.Tell(ctx, current.client, addressOf(current.IP), where.Addresses); err != nil {
 		log.FromContext(ctx).V(1).Info("telling an agent where the pods are", "pod", pod, "error", err.Error())
-		return // the next read tells it
+		return // the next read tries again
 	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

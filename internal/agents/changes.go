@@ -9,20 +9,20 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// changes are the URLs of a CacheNode at which clients have changed something, each once, the newest last. Each agent
-// gets those that came after the last one that it got.
+// changes contains the URLs of a CacheNode at which clients have changed something at the origin. Each URL is listed
+// once, the newest last. Each agent gets the URLs that were added after the last one that it got.
 type changes struct {
 	urls []change
 	last int64
 }
 
-// change is a URL with its number, which grows.
+// change is a URL with its number. Each later URL has a higher number.
 type change struct {
 	number int64
 	url    string
 }
 
-// add adds URLs. Of more than an update may have, the oldest are forgotten.
+// add adds URLs. If there are more than one update may contain, it removes the oldest.
 func (c *changes) add(urls []string) {
 	fresh := map[string]bool{}
 	for _, url := range urls {
@@ -39,7 +39,7 @@ func (c *changes) add(urls []string) {
 	c.urls = slices.Clone(c.urls[max(len(c.urls)-purge.MaxItems, 0):])
 }
 
-// since returns the URLs that came after a number.
+// since returns the URLs with a higher number than the given one.
 func (c *changes) since(number int64) (urls []string) {
 	for _, known := range c.urls {
 		if known.number > number {
@@ -57,12 +57,13 @@ func (t *Tracker) changesOf(cacheNode types.NamespacedName) *changes {
 	return &changes{}
 }
 
-// takeUnsafe takes the URLs of a report that are new, for all agents of the CacheNode, as often as the agent may have
-// some taken. A later report has what is left. What is no URL is left out. The caller holds the mutex.
+// takeUnsafe adds the new URLs of a report to the changes for all agents of the CacheNode. A rate limit for each
+// agent limits how often it does so; a later report contains the URLs that were not taken. takeUnsafe omits texts
+// that are not URLs. The caller holds the mutex.
 func (t *Tracker) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
 	urls, last := newlyUnsafe(list, known.unsafe)
 	if t.onPurges == nil || len(urls) == 0 || !known.urls.AllowN(t.clock.Now(), 1) {
-		return // without a controller of purges, nobody would send them
+		return // without a controller for purges, nobody would send the URLs
 	}
 	known.unsafe = last
 	urls = slices.DeleteFunc(urls, func(url string) bool {
@@ -76,7 +77,7 @@ func (t *Tracker) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
 	}
 }
 
-// newlyUnsafe returns the URLs of a report that are newer than a number, and the number of the newest one.
+// newlyUnsafe returns the URLs of a report with a higher number than seen, and the highest number.
 func newlyUnsafe(list []agentapi.UnsafeURL, seen int64) (urls []string, last int64) {
 	last = seen
 	for _, u := range list {

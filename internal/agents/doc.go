@@ -1,7 +1,7 @@
-// Package agents keeps the last report of each pod's agent and what the agent has done of the journal of purges. It
-// reads reports and sends purges in its own goroutines, so no pass over a CacheNode waits for an agent. What follows
-// from that is decided elsewhere.
+// Package agents stores the last report of each pod's agent, and how far the agent has carried out the journal of
+// purges. It reads reports and sends purges in its own goroutines, so no pass over a CacheNode waits for an agent.
+// Other packages decide what follows from the reports and answers.
 //
-// It imports agentapi, its client, and what they are made of. Another request to agents is a new [Calls]; another thing
-// to know of an agent is a new field of [Observation], or of purged if it is about purges.
+// It imports agentapi, its client, and what they are made of. For another request to agents, add a function to
+// [Calls]. For another fact about an agent, add a field to [Observation], or to purged if the fact concerns purges.
 package agents

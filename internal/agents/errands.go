@@ -7,11 +7,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// errands are goroutines that outlive the pass that starts them. They end with the manager's context, and the manager
-// waits for them: errands is a manager.Runnable.
+// errands starts goroutines that may outlive the pass that starts them. They end with the manager's context, and the
+// manager waits for them, because errands is a manager.Runnable.
 type errands chan func(context.Context)
 
-// Start implements manager.Runnable. It runs errands until the context ends, and then waits for those that run.
+// Start implements manager.Runnable. It runs errands until the context ends, and then waits for the errands that
+// still run.
 func (e errands) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()

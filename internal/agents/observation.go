@@ -9,29 +9,31 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// Target is a pod whose agent is to be read and to get purges.
+// Target is a pod whose agent the Tracker reads and sends purges to.
 type Target struct {
 	Pod types.NamespacedName
 	UID types.UID
 	// IP is the pod's address; "" while it has none.
 	IP string
-	// Ready is true for a pod that is ready. A pod that becomes ready is read at once, however often its agent did not
-	// answer before.
+	// Ready is true for a pod that is ready. When a pod becomes ready, its agent is read at once, even if the agent
+	// often did not answer before.
 	Ready bool
-	// Leaving is true for a pod that is being deleted. Its agent is not read any more, but gets purges.
+	// Leaving is true for a pod that is being deleted. Its agent is not read any more, but still gets purges.
 	Leaving bool
 }
 
 // Observation is the result of the last reads of an agent.
 type Observation struct {
 	Report agentapi.Report
-	// Answered is the time of the last answer; zero if there was none. Tracked is since when the agent is read.
+	// Answered is the time of the last answer; zero if there was none. Tracked is the time at which the Tracker began to
+	// read the agent.
 	Answered, Tracked time.Time
-	// AssignedAt is when this operator last gave the pod a revision or nudged it; zero if it did neither.
+	// AssignedAt is the time at which this operator last gave the pod a revision or nudged it; zero if it did neither.
+	// To nudge a pod is to change an annotation, so that the kubelet refreshes the pod's volumes.
 	AssignedAt time.Time
-	// Nudges is how often the pod was nudged since it was given the revision.
+	// Nudges is the number of times that the pod was nudged since it was given the revision.
 	Nudges int
-	// Err is why the last read failed; nil if it did not.
+	// Err is the error of the last read; nil if the read succeeded.
 	Err error
 }
 
@@ -47,8 +49,8 @@ func (o Observation) IsSilent(now time.Time) bool {
 	return now.Sub(last) > silence
 }
 
-// IsSilentIn returns true if the agent of a pod is silent. The agent is not silent while the pod has been ready for
-// less than [silence], however long the pod took to start.
+// IsSilentIn returns true if the agent of a pod is silent. It returns false while the pod has been ready for no
+// longer than [silence], even if the pod took long to start.
 func (o Observation) IsSilentIn(pod *corev1.Pod, now time.Time) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) <= silence {
@@ -58,13 +60,13 @@ func (o Observation) IsSilentIn(pod *corev1.Pod, now time.Time) bool {
 	return o.IsSilent(now)
 }
 
-// IsUnknown returns true while it is not known whether the agent answers: the Tracker has yet to ask it.
+// IsUnknown returns true while it is not known whether the agent answers, because the first read has no result yet.
 func (o Observation) IsUnknown(now time.Time) bool {
 	return o.Answered.IsZero() && o.Err == nil && now.Sub(o.Tracked) < 2*readTimeout
 }
 
-// Patience returns the time after which an agent that has not answered since it is read has answered, or counts as
-// silent.
+// Patience returns the time to wait for an agent that has not answered since the Tracker began to read it. After this
+// time, the agent has either answered or counts as silent.
 func (o Observation) Patience(now time.Time) time.Duration {
 	return max(silence-now.Sub(o.Tracked), 0) + time.Second
 }

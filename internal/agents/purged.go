@@ -10,27 +10,28 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// NotAnswered is the problem of an agent that was not sent anything yet.
+// NotAnswered is the problem that is noted for an agent to which nothing was sent yet.
 const NotAnswered = "its agent has not answered yet"
 
-// purged is how far an agent has carried out the journal of purges.
+// purged records how far an agent has carried out the journal of purges.
 type purged struct {
-	// done is what the agent said last that it has done.
+	// done is the agent's last answer, which says what it has done.
 	done purge.Done
-	// isKnown is true while the agent is known to have what done says; isSending while a request is under way.
+	// isKnown is true while done is known to describe the present state of the agent. isSending is true while a request
+	// is under way.
 	isKnown, isSending bool
-	// told is the number of the last of the [changes] that the agent got, or is being sent.
+	// told is the number of the last of the [changes] that the agent got, or that is being sent to it.
 	told int64
-	// raised is when the agent said that it had applied more than before.
+	// raised is the time at which the agent last reported that it had applied more than before.
 	raised time.Time
-	// tried is when the last request ended, or when it began while it is under way. confirmed is when the last one began
-	// that was answered.
+	// tried is the time at which the last request ended or, while a request is under way, at which it began. confirmed
+	// is the time at which the last answered request began.
 	tried, confirmed time.Time
-	// problem is why the last request failed, or NotAnswered; "" if it did not.
+	// problem says why the last request failed, or is NotAnswered; "" if the last request succeeded.
 	problem string
 }
 
-// Purged returns what the agents of pods have done of the journal, by the UID of the pod.
+// Purged returns how far the agents of a CacheNode's pods have carried out the journal, by the UID of the pod.
 func (t *Tracker) Purged(cacheNode types.NamespacedName) map[types.UID]purge.Pod {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -42,7 +43,7 @@ func (t *Tracker) Purged(cacheNode types.NamespacedName) map[types.UID]purge.Pod
 	return pods
 }
 
-// pod returns what is known of the agent of a pod. last is the number of the last of the [changes].
+// pod returns what is known about the agent of a pod. last is the number of the newest of the [changes].
 func (p purged) pod(name string, last int64) purge.Pod {
 	pod := purge.Pod{
 		Name: name, Problem: p.problem, IsUnknown: !p.isKnown, Confirmed: p.confirmed, HasStale: p.told < last,
@@ -53,8 +54,8 @@ func (p purged) pod(name string, last int64) purge.Pod {
 	return pod
 }
 
-// forgetCounts forgets what the agent counts for rules that are not in open. It replaces the counts: those that were
-// there may be read meanwhile.
+// forgetCounts removes the agent's counts for rules that are not in open. It replaces the maps and does not change
+// them, because another goroutine may be reading the old ones.
 func (p *purged) forgetCounts(open map[int64]bool) {
 	isClosed := func(number int64, _ purge.Count) bool { return !open[number] }
 	p.done.Stores = slices.Clone(p.done.Stores)
@@ -67,8 +68,8 @@ func (p *purged) forgetCounts(open map[int64]bool) {
 	}
 }
 
-// counted returns the numbers of the rules whose counts are kept: of those that ended a minute ago or earlier, the
-// statuses have them.
+// counted returns the numbers of the rules whose counts are kept. Counts of a rule that ended a minute ago or earlier
+// are not kept, because the statuses already contain them.
 func counted(rules []purge.Rule, now time.Time) map[int64]bool {
 	open := map[int64]bool{}
 	for _, r := range rules {
@@ -79,9 +80,9 @@ func counted(rules []purge.Rule, now time.Time) map[int64]bool {
 	return open
 }
 
-// needs returns true for an agent that does not obey the journal up to head yet, or lacks some of the [changes] up to
-// last, unless it failed to answer just now. If confirm is true, it is also true for one that has not confirmed lately
-// that it obeys.
+// needs returns true for an agent that does not obey the journal up to head yet, or that lacks some of the [changes]
+// up to last. It returns false while a request is under way, and for a moment after a failed request. If confirm is
+// true, it also returns true for an agent that has not confirmed lately that it still obeys.
 func (p purged) needs(head, last int64, confirm bool, now time.Time) bool {
 	switch {
 	case p.isSending || (p.problem != "" && now.Sub(p.tried) < purge.RetryInterval):
@@ -94,7 +95,8 @@ func (p purged) needs(head, last int64, confirm bool, now time.Time) bool {
 	return true
 }
 
-// update returns what the agent does not know of a journal and of the changes, which then count as told.
+// update returns the part of a journal and of the changes that the agent does not know. The changes then count as
+// sent.
 func (p *purged) update(j purge.Journal, c *changes) purge.Update {
 	update := purge.Update{Floor: j.Floor, Head: j.Head, Stale: c.since(p.told)}
 	p.told = c.last
@@ -105,14 +107,14 @@ func (p *purged) update(j purge.Journal, c *changes) purge.Update {
 	return update
 }
 
-// failed notes that an update was not answered. told is the number of the last change that the agent had before it.
-// What it has done until now stays done as far as is known.
+// failed notes that an update was not answered. told is the number of the last change that the agent had before the
+// update. What the agent reported as done before still counts as done.
 func (p *purged) failed(err error, told int64, now time.Time) {
 	p.isSending, p.tried, p.told = false, now, told
 	p.problem = "its agent: " + err.Error()
 }
 
-// answered notes the answer to an update that was sent at a time.
+// answered notes the answer to an update that was sent at the time begun.
 func (p *purged) answered(update purge.Update, done purge.Done, begun, now time.Time) {
 	p.isSending, p.tried = false, now
 	if !p.isKnown || done.Applied > p.done.Applied {

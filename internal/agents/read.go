@@ -13,14 +13,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// share identifies the readers that one CacheNode occupies in one queue. The queues are counted separately, so silent
-// agents do not hold up those that answer.
+// share identifies the readers that one CacheNode occupies in one queue. The readers of each queue are counted
+// separately, so silent agents do not delay agents that answer.
 type share struct {
 	answering bool
 	cacheNode types.NamespacedName
 }
 
-// next reads one agent. It returns false when the queue was shut down.
+// next reads one agent. It returns false after the queue was shut down.
 func (t *Tracker) next(ctx context.Context, pods Queue) bool {
 	pod, end := pods.Get()
 	if end {
@@ -52,8 +52,8 @@ func (t *Tracker) next(ctx context.Context, pods Queue) bool {
 	return true
 }
 
-// occupy takes a reader for a pod. If none is free, it returns false and the pod waits for one. The caller holds the
-// mutex.
+// occupy takes a reader for a pod. If no reader is free, it returns false, and the pod waits for one. The caller
+// holds the mutex.
 func (t *Tracker) occupy(of share, pod types.NamespacedName) bool {
 	if t.reading[of] >= readersEach {
 		t.waiting[of] = append(t.waiting[of], pod)
@@ -84,7 +84,8 @@ func (t *Tracker) leave(of share) {
 	}
 }
 
-// note stores the result of a read. A change causes a pass over the CacheNode, as often as the agent may cause one.
+// note stores the result of a read. A changed result causes a pass over the CacheNode, within the rate limit of the
+// agent.
 func (t *Tracker) note(pod types.NamespacedName, uid types.UID, report agentapi.Report, err error) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -94,7 +95,7 @@ func (t *Tracker) note(pod types.NamespacedName, uid types.UID, report agentapi.
 	}
 	if err == nil {
 		t.takeUnsafe(known, report.Unsafe)
-		// Purges are no reason for a pass over the CacheNode.
+		// The progress of purges must not cause a pass over the CacheNode.
 		report.Unsafe = nil
 		known.Report.Purged, known.Report.PurgeHead = report.Purged, report.PurgeHead
 	}
@@ -104,7 +105,7 @@ func (t *Tracker) note(pod types.NamespacedName, uid types.UID, report agentapi.
 	known.untold = news && !known.news.AllowN(now, 1)
 	known.Err = err
 	if err != nil {
-		known.heard = heard{} // it may be another process when it answers again
+		known.heard = heard{} // the agent may have been restarted when it answers again
 		t.others.AddRateLimited(pod)
 	} else {
 		if changed && !known.untold { // otherwise a later read finds the change again
@@ -123,5 +124,5 @@ func (t *Tracker) note(pod types.NamespacedName, uid types.UID, report agentapi.
 	}
 }
 
-// addressOf returns where the agent of a pod listens.
+// addressOf returns the address at which the agent of a pod listens.
 func addressOf(ip string) string { return net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)) }

@@ -14,31 +14,34 @@ import (
 )
 
 const (
-	// sendTimeout limits a request to an agent; passPatience is how long a pass waits for all agents. An agent that
-	// answers later causes another pass.
+	// sendTimeout is the time limit of a request to an agent. passPatience is the time for which a pass waits for the
+	// answers of all agents. An agent that answers later causes another pass.
 	sendTimeout  = 5 * time.Second
 	passPatience = 300 * time.Millisecond
-	// sendBytes is how many bytes of updates are sent at a time, so that an operator that starts needs little memory.
+	// sendBytes is the maximum size of the updates that are sent at the same time, in bytes. It limits the memory that
+	// an operator needs when it starts.
 	sendBytes = 16 << 20
-	// lateBurst is how many passes the agents of a CacheNode may cause at once by answering after one has ended; one more
-	// is due every [purge.RetryInterval].
+	// lateBurst is the number of passes that late answers of a CacheNode's agents may cause at once. An answer is late
+	// if it arrives after the end of the pass. One more pass is allowed every [purge.RetryInterval].
 	lateBurst = 20
 )
 
-// Errands returns what the manager is to run: requests to agents that outlive the pass that sends them.
+// Errands returns the Runnable that the manager must run. It runs the requests to agents that outlive the pass that
+// sends them.
 func (t *Tracker) Errands() manager.Runnable { return t.errands }
 
-// OnPurges sets the function that is called when a pass over the purges of a CacheNode has something to do: an agent
-// has answered later than the pass waited, is new, or has said URLs at which clients have changed something. It must
-// not call the Tracker, or wait.
+// OnPurges sets the function that is called when a pass over the purges of a CacheNode has something to do. This is
+// so if an agent has answered after the pass stopped waiting, or is new, or has reported URLs at which clients have
+// changed something. The function must neither call the Tracker nor wait.
 func (t *Tracker) OnPurges(call func(cacheNode types.NamespacedName)) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	t.onPurges = call
 }
 
-// Purge sends the agents of a CacheNode what they do not know of a journal, all at once, and waits for their answers
-// for a moment. If confirm is true, it also asks the others whether they still obey what they know.
+// Purge sends each agent of a CacheNode the part of a journal that the agent does not know. It sends to all agents at
+// the same time, and waits for their answers for a moment. If confirm is true, it also asks the other agents whether
+// they still obey what they know.
 func (t *Tracker) Purge(ctx context.Context, cacheNode types.NamespacedName, journal purge.Journal, confirm bool) {
 	sends := t.sends(cacheNode, journal, confirm)
 	if len(sends) == 0 {
@@ -67,8 +70,8 @@ func (t *Tracker) Purge(ctx context.Context, cacheNode types.NamespacedName, jou
 	}
 }
 
-// wake causes a pass over purges once an agent has answered whose pass has ended, as often as agents may. Another pass
-// is due anyway while an agent is behind.
+// wake causes a pass over purges after an agent has answered whose pass has ended, within the rate limit for late
+// answers. While an agent is behind, another pass is due anyway.
 func (t *Tracker) wake(cacheNode types.NamespacedName) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -85,15 +88,15 @@ func (t *Tracker) wake(cacheNode types.NamespacedName) {
 	}
 }
 
-// sending is an update on its way to an agent.
+// sending is an update that is being sent to an agent.
 type sending struct {
 	to *agent
-	// at is the agent as it was when the update was made.
+	// at is a copy of the agent from the time at which the update was made.
 	at     agent
 	update purge.Update
 }
 
-// sends returns what is to be sent. It counts those agents as under way.
+// sends returns the updates to send. It marks the requests to their agents as under way.
 func (t *Tracker) sends(cacheNode types.NamespacedName, journal purge.Journal, confirm bool) (list []sending) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -122,7 +125,7 @@ func (t *Tracker) send(ctx context.Context, s sending) {
 	waits, stop := context.WithTimeout(ctx, sendTimeout)
 	defer stop()
 	size := min(int64(purge.Journal{Rules: s.update.Rules}.Size()), sendBytes)
-	if t.sendable.Acquire(waits, size) != nil { // the others take too long
+	if t.sendable.Acquire(waits, size) != nil { // the other requests take too long
 		size = 0
 	}
 	defer t.sendable.Release(size)

@@ -22,75 +22,81 @@ import (
 )
 
 const (
-	// calmInterval is the time between two reads of an agent; hurriedInterval is that time while a pod is to take a
-	// revision.
+	// calmInterval is the time between two reads of an agent. hurriedInterval is the time between two reads while the
+	// pod is expected to take a revision.
 	calmInterval    = 5 * time.Second
 	hurriedInterval = 100 * time.Millisecond
-	// readTimeout limits a read; maxBackoff limits the time between two reads of an agent that does not answer.
+	// readTimeout is the time limit of a read. maxBackoff is the longest time between two reads of an agent that does
+	// not answer.
 	readTimeout = 2 * time.Second
 	maxBackoff  = time.Minute
-	// readers is how many agents of each queue are read at once, whatever the number of pods. One queue has the agents
-	// that answer, the other those that do not or were never tried.
+	// readers is the number of agents of each queue that are read at the same time, whatever the number of pods. One
+	// queue contains the agents that answer. The other queue contains the agents that do not answer or were never read.
 	readers = 12
-	// readersEach is how many readers of a queue one CacheNode may occupy, so that its slow agents leave some to others.
+	// readersEach is the maximum number of readers of a queue that one CacheNode may occupy. It keeps slow agents of one
+	// CacheNode from delaying those of others.
 	readersEach = 4
-	// newsBurst is how many changed reports of an agent are taken at once; one more is taken every newsInterval. Each
-	// causes a pass over the CacheNode, and perhaps a write of its status.
+	// newsBurst is the number of changed reports of an agent that are taken at once. One more is taken every
+	// newsInterval. Each of them causes a pass over the CacheNode, and perhaps a write of its status.
 	newsBurst    = 20
 	newsInterval = 5 * time.Second
-	// silence is how long an agent may fail to answer before it counts as silent.
+	// silence is the time after which an agent that fails to answer counts as silent.
 	silence = 15 * time.Second
 )
 
-// Tracker reads the reports of the pods' agents, and sends them purges. A pass over a CacheNode never waits for an
-// agent: it takes the last report, and runs again when a report has changed. A pass over purges waits for a moment: see
-// [Tracker.Purge]. A few goroutines read all agents. An agent that does not answer
-// waits in a separate queue, and is asked less and less often. Tracker is safe for concurrent use.
+// Tracker reads the reports of the pods' agents, and sends purges to the agents. A pass over a CacheNode never waits
+// for an agent. It uses the last report, and runs again when a report has changed. A pass over purges waits for a
+// moment: see [Tracker.Purge]. A few goroutines read all agents. An agent that does not answer waits in a separate
+// queue, and is read less and less often. Tracker is safe for concurrent use.
 type Tracker struct {
-	// Calls are the requests that the Tracker sends. Set others before the controller starts.
+	// Calls are the functions by which the Tracker sends requests. To replace them, set Calls before the controller
+	// starts.
 	Calls Calls
 
 	clock clock.WithTicker
-	// answering has the pods whose agents answered last time; others has the rest.
+	// answering contains the pods whose agents answered the last read. others contains all other pods.
 	answering, others Queue
 
 	mutex sync.Mutex
 	known map[types.NamespacedName]*agent
-	// pods has the pods of each CacheNode; each of them is in known.
+	// pods contains the pods of each CacheNode. Each of these pods has an entry in known.
 	pods map[types.NamespacedName]map[types.NamespacedName]bool
-	// whereabouts are where the pods of a CacheNode are, if its agents are to know. numbered is their greatest number.
+	// whereabouts contains the addresses of the pods of each CacheNode whose agents need them. numbered is the highest
+	// number that was given to any of them.
 	whereabouts map[types.NamespacedName]whereabouts
 	numbered    int64
-	// clients has the client of each CacheNode, with the version of the Secret that its certificates are from.
+	// clients contains the client of each CacheNode, with the version of the Secret that contains its certificates.
 	clients map[types.NamespacedName]versionedClient
-	// reading counts the readers of a queue that a CacheNode occupies; waiting has its pods that wait for a reader.
+	// reading is the number of readers of a queue that a CacheNode occupies. waiting contains its pods that wait for a
+	// reader.
 	reading map[share]int
 	waiting map[share][]types.NamespacedName
-	// changes are the URLs at which clients have changed something.
+	// changes contains, for each CacheNode, the URLs at which clients have changed something.
 	changes map[types.NamespacedName]*changes
-	// onPurges is called when a pass over the purges of a CacheNode has something to do; nil calls nobody.
+	// onPurges is called when a pass over the purges of a CacheNode has something to do. It is nil if nobody is to be
+	// called.
 	onPurges func(cacheNode types.NamespacedName)
 	// reconcile is the controller's queue.
 	reconcile workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-	// errands send purges beyond the end of a pass. sendable limits the bytes that are being sent. late limits, for each
-	// CacheNode, the passes that answers cause after that end.
+	// errands run the requests that send purges, also after the end of a pass. sendable limits the number of bytes that
+	// are being sent. late limits, for each CacheNode, the passes that are caused by answers after the end of a pass.
 	errands  errands
 	sendable *semaphore.Weighted
 	late     map[types.NamespacedName]*rate.Limiter
 }
 
-// Calls are the requests to one agent. Tests play agents by them.
+// Calls are the functions that send requests to one agent. Tests replace them to simulate agents.
 type Calls struct {
-	// Report reads what the agent says.
+	// Report reads the agent's report.
 	Report func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error)
-	// Purge sends what the agent does not know of the journal.
+	// Purge sends the part of the journal that the agent does not know.
 	Purge func(ctx context.Context, c *agentclient.Client, address string, update purge.Update) (purge.Done, error)
-	// Tell says where the pods are.
+	// Tell sends the addresses of the pods.
 	Tell func(ctx context.Context, c *agentclient.Client, address string, addresses agentapi.Addresses) error
 }
 
-// Queue has pods whose agents are to be read.
+// Queue contains pods whose agents are to be read.
 type Queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 type versionedClient struct {
@@ -98,26 +104,28 @@ type versionedClient struct {
 	version string
 }
 
-// agent is what is known of the agent of one pod.
+// agent contains what is known about the agent of one pod.
 type agent struct {
 	Target
 	cacheNode types.NamespacedName
 	client    *agentclient.Client
 	hurry     bool
 	heard     heard
-	// news limits the passes that the agent causes; untold is true after a change that this limit kept from causing one.
+	// news limits the passes that the agent causes. untold is true after a change that caused no pass because of this
+	// limit.
 	news   *rate.Limiter
 	untold bool
-	// unsafe is the number of the last URL of a report that was taken. urls limits how often some are taken: each time,
-	// all purges of the CacheNode have a pass.
+	// unsafe is the number of the last URL that was taken from a report. urls limits how often URLs are taken, because
+	// each time causes a pass over all purges of the CacheNode.
 	unsafe int64
 	urls   *rate.Limiter
 	purged purged
 	Observation
 }
 
-// New returns a Tracker that begins to read when the controller starts. The clock says when an agent is read again, and
-// how old an answer is. newQueue makes the queues, that of the agents that answer first; nil makes queues by the clock.
+// New returns a Tracker that begins to read when the controller starts. The clock determines when an agent is read
+// again, and how old an answer is. newQueue creates the two queues, first the queue of the agents that answer. If
+// newQueue is nil, the queues use the clock.
 func New(clock clock.WithTicker, newQueue func(workqueue.TypedRateLimiter[types.NamespacedName]) Queue) *Tracker {
 	if newQueue == nil {
 		newQueue = func(retries workqueue.TypedRateLimiter[types.NamespacedName]) Queue {
@@ -176,7 +184,7 @@ func (t *Tracker) queueOf(known *agent) Queue {
 	return t.others
 }
 
-// Hurry makes the reads of a CacheNode's pods frequent, or ends that.
+// Hurry sets whether the agents of a CacheNode's pods are read more often than usual.
 func (t *Tracker) Hurry(cacheNode types.NamespacedName, hurry bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -189,8 +197,8 @@ func (t *Tracker) Hurry(cacheNode types.NamespacedName, hurry bool) {
 	}
 }
 
-// Track replaces the pods of a CacheNode, and returns by name what their agents said last, except for pods that are
-// leaving. A pod that belonged to another CacheNode counts as new.
+// Track replaces the pods of a CacheNode. It returns the last observation of each agent by pod name, except for pods
+// that are being deleted. A pod that belonged to another CacheNode counts as new.
 func (t *Tracker) Track(
 	cacheNode types.NamespacedName, c *agentclient.Client, targets []Target,
 ) map[string]Observation {
@@ -251,7 +259,7 @@ func (t *Tracker) Forget(cacheNode types.NamespacedName) {
 // String names the source in the controller's log.
 func (t *Tracker) String() string { return fmt.Sprintf("agents: %T", t) }
 
-// Assigned notes when a pod was given a revision, or nudged.
+// Assigned notes the time at which a pod was given a revision, or was nudged.
 func (t *Tracker) Assigned(pod types.NamespacedName, at time.Time, nudged bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -264,7 +272,8 @@ func (t *Tracker) Assigned(pod types.NamespacedName, at time.Time, nudged bool) 
 	}
 }
 
-// Observations returns what the agents of a CacheNode's pods said last, except for pods that are leaving.
+// Observations returns the last observation of each agent of a CacheNode by pod name, except for pods that are being
+// deleted.
 func (t *Tracker) Observations(cacheNode types.NamespacedName) map[string]Observation {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -277,8 +286,8 @@ func (t *Tracker) Observations(cacheNode types.NamespacedName) map[string]Observ
 	return list
 }
 
-// Client returns the client for the agents of a CacheNode, renewed when its certificates change; nil if they are
-// unusable.
+// Client returns the client for the agents of a CacheNode. It creates a new client after the certificates have
+// changed. It returns nil if the certificates are unusable.
 func (t *Tracker) Client(cacheNode types.NamespacedName, secret *corev1.Secret) *agentclient.Client {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

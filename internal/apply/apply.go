@@ -1,7 +1,7 @@
-// Package apply writes the operator's objects by server-side apply with one field manager, and only if a write would
-// change something. At steady state it only reads from the API server.
+// Package apply writes the operator's objects by server-side apply with one field manager. It writes only if a write
+// would change something. In a steady state, it only reads from the API server.
 //
-// It imports naming only. What all written objects need, whatever their kind, goes here.
+// It imports naming only. Code that all written objects need, whatever their kind, goes here.
 package apply
 
 import (
@@ -34,33 +34,34 @@ const (
 // Applier applies objects. It is safe for concurrent use if its readers are.
 type Applier struct {
 	client.Client
-	// Live reads from the API server. The client's cache may have only our own objects, so an object that is not in the
-	// cache may still exist.
+	// Live reads from the API server. The client's cache may contain only our own objects, so an object that is missing
+	// in the cache may still exist.
 	Live client.Reader
-	// Absent is true for an object that did not exist when the pass decided what to apply; nil if there is none.
+	// Absent returns true for an object that did not exist when the pass decided what to apply. A nil Absent means that
+	// no object is known to have been absent.
 	Absent func(client.Object) bool
 }
 
-// ErrStale says that the client's cache has not yet seen the creation or deletion of an object. What was decided
-// without it must be decided again.
+// ErrStale means that the client's cache has not yet seen the creation or deletion of an object. Decisions that were
+// made without that object must be made again.
 var ErrStale = errors.New("the informer cache lags behind")
 
-// TakenError says that an object with a wanted name exists and belongs to somebody else. Server-side apply with force
-// would take it over, and the object would then be deleted with our owner.
+// TakenError means that an object with a wanted name exists and belongs to somebody else. Server-side apply with
+// force would take that object over. The object would then be deleted together with our owner.
 type TakenError struct{ Kind, Name string }
 
 func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s %q exists and is not the operator's", e.Kind, e.Name)
 }
 
-// Apply makes the object on the API server match desired, and leaves to others the fields that desired does not
-// mention. It sends nothing if the cache already shows the wanted object. It returns the object as the API server has
-// it. An object of somebody else is left alone and reported as a [TakenError]. An object that the cache does not have
-// is created, which the API server does only if none exists. The error is [ErrStale] if the cache misses an object of
-// ours that exists, or still shows one that is gone.
+// Apply makes the object on the API server match desired. Fields that desired does not mention are left to others. If
+// the cache already shows the wanted object, Apply sends nothing. It returns the object as the API server stores it.
+// An object that belongs to somebody else is left alone and reported as a [TakenError]. An object that the cache does
+// not contain is created; the API server creates it only if it does not exist. The error is [ErrStale] in two cases:
+// the cache lacks an object of ours that exists, or still shows an object that is gone.
 //
-// Nothing needs to be written if two facts hold. The hash on the live object is that of desired, so no field was
-// dropped from desired since. Every field of desired is in the live object with its value, so nobody has changed one by
+// No write is needed if two facts hold. The hash on the live object equals the hash of desired, so desired has lost
+// no field since. Every field of desired is in the live object with the same value, so nobody has changed a field by
 // hand.
 func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructured.Unstructured, Outcome, error) {
 	want, err := toUnstructured(desired)
@@ -98,8 +99,9 @@ func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructure
 	return applied, Updated, nil
 }
 
-// unseen reads an object that exists and is not in the cache. If the object has the label by which the cache selects,
-// the cache lags behind. Otherwise it belongs to somebody else, or somebody removed the label.
+// unseen reads an object that exists and is missing in the cache. If the object has the label by which the cache
+// selects objects, the cache lags behind. Otherwise the object belongs to somebody else, or somebody has removed the
+// label.
 func (a Applier) unseen(ctx context.Context, desired client.Object) (*unstructured.Unstructured, error) {
 	live, err := get(ctx, a.Live, desired)
 	if err != nil {
@@ -111,8 +113,8 @@ func (a Applier) unseen(ctx context.Context, desired client.Object) (*unstructur
 	return live, nil
 }
 
-// update applies want over the live object. If the API server refuses it although it was applied before, somebody has
-// edited the object by hand.
+// update applies want over the live object. If the API server refuses want although it was applied before, somebody
+// has edited the object by hand.
 func (a Applier) update(
 	ctx context.Context, live, want *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -126,14 +128,14 @@ func (a Applier) update(
 	return applied, err
 }
 
-// wasApplied returns true if want is what was applied last.
+// wasApplied returns true if want is the object that was applied last.
 func wasApplied(live, want client.Object) bool {
 	return live.GetAnnotations()[naming.AnnotationApplied] == want.GetAnnotations()[naming.AnnotationApplied]
 }
 
-// Check asks the API server whether it would take the object, if applying it would change what was applied before. It
-// changes nothing but who owns fields. A hand edit is no such change, because the object itself was taken already. An
-// object of somebody else is reported as a [TakenError].
+// Check asks the API server whether it would accept the object, if applying it would change what was applied before.
+// Check changes nothing except the owners of fields. A hand edit does not count as such a change, because the API
+// server has accepted the object before. An object that belongs to somebody else is reported as a [TakenError].
 func (a Applier) Check(ctx context.Context, desired client.Object) error {
 	want, err := toUnstructured(desired)
 	if err != nil {
@@ -164,20 +166,20 @@ func (a Applier) Check(ctx context.Context, desired client.Object) error {
 		client.FieldOwner(naming.FieldManager), client.ForceOwnership, client.DryRunAll)
 }
 
-// isOurs returns true for an object with the controller of desired, and for one that we applied and that has lost its
-// controller. Such a loss is a hand edit, which is repaired like any other.
+// isOurs returns true for an object with the same controller as desired. It also returns true for an object that we
+// applied and that has lost its controller. That loss is a hand edit, which is repaired like any other.
 func isOurs(live, desired client.Object) bool {
 	if controller := metav1.GetControllerOf(live); controller != nil {
 		if wanted := metav1.GetControllerOf(desired); wanted != nil {
 			return wanted.UID == controller.UID
 		}
-		// An object that is to outlive its CacheNode may still have the CacheNode as its controller.
+		// An object that is to outlive its CacheNode may still be controlled by the CacheNode.
 		instance := desired.GetLabels()[naming.LabelInstance]
 		if desired.GetNamespace() == "" || controller.Kind != "CacheNode" || controller.Name != instance {
 			return false
 		}
 	}
-	// An object without a namespace has no owner. Its labels name the CacheNode that it belongs to.
+	// An object without a namespace has no owner. Its labels name the CacheNode to which it belongs.
 	for _, label := range []string{naming.LabelNamespace, naming.LabelInstance} {
 		if want, ok := desired.GetLabels()[label]; ok && desired.GetNamespace() == "" && live.GetLabels()[label] != want {
 			return false
@@ -186,8 +188,8 @@ func isOurs(live, desired client.Object) bool {
 	return live.GetAnnotations()[naming.AnnotationApplied] != ""
 }
 
-// create creates the object and returns it as the API server then has it. Server-side apply would create it too, but it
-// would also change an object that somebody else has created meanwhile.
+// create creates the object and returns it as the API server stores it. Server-side apply would also create it. But
+// server-side apply would also change an object that somebody else has created in the meantime.
 func create(
 	ctx context.Context, c client.Client, want *unstructured.Unstructured, options ...client.CreateOption,
 ) (*unstructured.Unstructured, error) {
@@ -195,14 +197,15 @@ func create(
 	return object, c.Create(ctx, object, append(options, client.FieldOwner(naming.FieldManager))...)
 }
 
-// send applies the object and returns it as the API server then has it.
+// send applies the object and returns it as the API server stores it.
 func send(ctx context.Context, c client.Client, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object := want.DeepCopy()
 	return object, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(naming.FieldManager), client.ForceOwnership)
 }
 
-// get reads the live object by its Go type, so that no second cache is started. It returns nil if there is none.
+// get reads the live object as its Go type, so that the client starts no second cache. It returns nil if the object
+// does not exist.
 func get(ctx context.Context, c client.Reader, desired client.Object) (*unstructured.Unstructured, error) {
 	object := desired.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(desired), object); err != nil {
@@ -213,11 +216,11 @@ func get(ctx context.Context, c client.Reader, desired client.Object) (*unstruct
 		return nil, err
 	}
 	live := &unstructured.Unstructured{Object: content}
-	live.SetGroupVersionKind(desired.GetObjectKind().GroupVersionKind()) // a typed object has lost it
+	live.SetGroupVersionKind(desired.GetObjectKind().GroupVersionKind()) // a typed object does not contain it
 	return live, nil
 }
 
-// Content returns an object without its status, and without the nulls that Go's types write for unset fields.
+// Content returns an object without its status, and without the nulls to which Go types convert unset fields.
 func Content(object client.Object) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -228,7 +231,7 @@ func Content(object client.Object) (map[string]any, error) {
 	return content, nil
 }
 
-// toUnstructured returns the content of an object, with its hash in an annotation.
+// toUnstructured returns the content of an object, with the hash of that content in an annotation.
 func toUnstructured(desired client.Object) (*unstructured.Unstructured, error) {
 	content, err := Content(desired)
 	if err != nil {
@@ -249,7 +252,8 @@ func toUnstructured(desired client.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// prune removes nulls, which Go's types write for unset fields. Empty objects stay: an empty selector selects all.
+// prune removes the nulls to which Go types convert unset fields. Empty objects stay, because an empty selector
+// selects everything.
 func prune(object map[string]any) {
 	for key, value := range object {
 		switch v := value.(type) {
@@ -267,7 +271,7 @@ func prune(object map[string]any) {
 	}
 }
 
-// IsRefused returns true for an error that says that the object itself is wrong, so that a retry cannot help.
+// IsRefused returns true for an error that means that the object itself is wrong, so that a retry cannot help.
 func IsRefused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }

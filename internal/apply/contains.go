@@ -2,9 +2,9 @@ package apply
 
 import "reflect"
 
-// contains returns true if every field of want is in live with an equal value; live may have more. Lists whose elements
-// have names, such as containers and volumes, match by name, as server-side apply merges them: an element that somebody
-// else added is not ours to remove. Other lists match element by element.
+// contains returns true if live contains every field of want with an equal value; live may contain more fields. Lists
+// whose elements have names, such as containers and volumes, match by name, as server-side apply merges them. So an
+// element that somebody else added does not matter. Other lists match element by element.
 func contains(live, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:
@@ -40,7 +40,7 @@ func contains(live, want any) bool {
 	return reflect.DeepEqual(live, want)
 }
 
-// byName turns a list of objects with names into a map; named is false for any other list.
+// byName turns a list of objects with names into a map by name. named is false for any other list.
 func byName(list []any) (elements map[string]any, named bool) {
 	elements = map[string]any{}
 	for _, element := range list {

@@ -15,13 +15,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// repairer is the field manager of the merge patch in retake; it owns nothing afterwards.
+// repairer is the field manager of the merge patch in retake. After retake, it owns no fields.
 const repairer = naming.FieldManager + "-repair"
 
-// retake undoes a hand edit that server-side apply cannot undo: somebody changed the key of an element in one of our
-// lists, such as a Service's port. That element is now theirs, and the API server refuses ours beside it. A merge patch
-// replaces such lists as a whole. Then its fields are handed over to our own manager, so that a field that later leaves
-// desired also leaves the object.
+// retake undoes a hand edit that server-side apply cannot undo. In such an edit, somebody changed the merge key of an
+// element in one of our lists, such as a port of a Service. The edited element now belongs to that person, and the
+// API server refuses our element beside it. A merge patch replaces such a list as a whole. Then retake hands the
+// fields of the patch over to our own manager. So a field that desired loses later also leaves the object.
 func retake(ctx context.Context, c client.Client, want *unstructured.Unstructured) error {
 	text, err := json.Marshal(want.Object)
 	if err != nil {
@@ -34,9 +34,9 @@ func retake(ctx context.Context, c client.Client, want *unstructured.Unstructure
 	return handOver(ctx, c, live, repairer)
 }
 
-// takeFromCreation hands the fields that the creation of an object owns, as any create or update does, over to
-// server-side apply. Fields that leave desired would otherwise stay in the object. The cache does not keep who owns
-// what, so that is read from the API server.
+// takeFromCreation hands the fields that the creation of an object owns over to server-side apply. Without that,
+// fields that desired loses would stay in the object. The cache does not store the owners of fields, so they are read
+// from the API server.
 func (a Applier) takeFromCreation(ctx context.Context, desired client.Object) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(desired.GetObjectKind().GroupVersionKind())
@@ -49,7 +49,7 @@ func (a Applier) takeFromCreation(ctx context.Context, desired client.Object) er
 	return handOver(ctx, a.Client, live, naming.FieldManager)
 }
 
-// handOver hands fields that a manager owns by creates and updates over to our server-side apply.
+// handOver hands the fields that a manager owns through creates and updates over to our server-side apply.
 func handOver(ctx context.Context, c client.Client, live client.Object, from string) error {
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(from), naming.FieldManager)
 	if err != nil || patch == nil {

@@ -2,8 +2,8 @@ package cachekey
 
 import "strings"
 
-// Group returns the beginning of the object's key: up to the host, and as many parts of the path as depth says. A key
-// without a scheme or a host has a group too, such as its path alone.
+// Group returns the beginning of the object's key: the key up to the host, and the next parts of the path, as many as
+// depth says. A key without a scheme or a host has a group too, such as its path alone.
 func (k Key) Group(depth int) string {
 	path, _, _ := strings.Cut(k.text, "?")
 	at := 0

@@ -1,20 +1,22 @@
-// Package cachekey has the keys under which nginx stores responses: how a key follows from a request, how it is written
-// and read, and which file of a cache it leads to. It is pure. No other package writes or reads the form of a key.
-// nginx computes the same keys from the expressions of [Parts] and from [SliceMark].
+// Package cachekey defines the keys under which nginx stores responses. It computes a key from a request, writes and
+// parses keys, and finds the cache file of a key. It is pure. No other package writes or parses keys. nginx computes
+// the same keys from the expressions of [Parts] and from [SliceMark].
 //
-// A stored key is made of up to four things, in this order:
+// A stored key consists of up to four elements, in this order:
 //
 //	generation=12 bytes=0-1048575 site=shop https://www.example.com/a?b=c
 //
-// The first three are marks. A mark is a name, "=", a value without spaces and slashes, and a space. What does not
-// apply is left out: most keys have no mark. The rest is the text that follows from a request by the cache policy.
+// The first three elements are marks. A mark consists of a name, "=", a value without spaces and slashes, and a
+// space. A mark that does not apply is omitted: most keys have no mark. The last element is the text that the cache
+// policy makes from a request.
 //
-// No text begins like a mark. Before its first space, a text has a method, which has no "=", or a slash: that of the
-// scheme, or the first one of the URI, as a host has neither a slash nor a space. So a key without the mark of a site
-// belongs to the CacheNode's own site, whatever clients send, and the key of one site is never that of another.
+// No text begins like a mark. The part of a text before its first space is a method, which contains no "=", or it
+// contains a slash. This is the slash of the scheme, or the first slash of the URI, because a host contains neither a
+// slash nor a space. A key without the mark of a site therefore belongs to the CacheNode's own site, whatever clients
+// send. For the same reason, the key of one site is never the key of another site.
 //
-// It may import naming and layout. A new part of stored keys goes into the writer and the parser here, which the
-// property test compares.
+// It may import naming and layout. Add a new element of stored keys to both the writer and the parser in this
+// package. The property test compares the two.
 package cachekey
 
 import (
@@ -22,15 +24,15 @@ import (
 	"strings"
 )
 
-// Key is a stored key, taken apart. [Of] and [Parse] make keys; the fields can be set afterwards.
+// Key is a parsed stored key. [Of] and [Parse] return keys, whose fields the caller may then set.
 type Key struct {
-	// Generation is that of the disk's keys when the response was stored; 0 if they had none.
+	// Generation is the generation of the disk when the response was stored; 0 if the disk's keys had no generation.
 	Generation int64
-	// Slice is the part of the object; the zero value is the whole object.
+	// Slice is the slice of the object that is stored under the key; the zero value is the whole object.
 	Slice Slice
-	// Site is the site that the object belongs to.
+	// Site is the site to which the object belongs.
 	Site Site
-	// text follows from a request by the cache policy.
+	// text is what the cache policy makes from a request.
 	text string
 }
 
@@ -50,11 +52,11 @@ func (k Key) String() string {
 	return generation + k.Slice.mark() + k.Object()
 }
 
-// Object returns the key of the object, which all of its slices share in all generations. Its hash says which pod and
-// which disk have the object, and purges name objects by it.
+// Object returns the key of the object, which is the same for all slices of the object in all generations. The hash
+// of this key determines which pod and which disk store the object. Purges also name objects by this key.
 func (k Key) Object() string { return k.Site.Prefix() + k.text }
 
-// Parse takes a stored key apart, or the key of an object. It reads any text: String of the result is the same text
+// Parse parses a stored key, or the key of an object. It accepts any text. String of the result returns the same text
 // again.
 func Parse(stored string) (k Key) {
 	k.text = stored
@@ -76,7 +78,7 @@ func Parse(stored string) (k Key) {
 	return k
 }
 
-// cutMark returns the value of the mark with which a text begins, and what follows the mark.
+// cutMark returns the value of the mark at the beginning of a text, and the rest of the text after the mark.
 func cutMark(text, name string) (value, rest string, ok bool) {
 	text, ok = strings.CutPrefix(text, name)
 	if !ok {
@@ -85,7 +87,7 @@ func cutMark(text, name string) (value, rest string, ok bool) {
 	return strings.Cut(text, " ")
 }
 
-// number reads a number in the only form in which it is written.
+// number parses a number. It accepts only the form in which this package writes numbers.
 func number(text string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == text

@@ -7,10 +7,11 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Groups is how many groups of neighbouring arguments are removed, as nginx has no loop.
+// Groups is the maximum number of groups of neighbouring arguments that are removed. There is a maximum because nginx
+// has no loop.
 const Groups = 8
 
-// Counted returns the arguments of a query that count, as nginx computes them.
+// Counted returns the arguments of a query that become part of the key, as nginx computes them.
 func Counted(q *v1alpha1.Query, query string) string {
 	if q == nil {
 		return query
@@ -21,7 +22,7 @@ func Counted(q *v1alpha1.Query, query string) string {
 	return strings.TrimRight(query, "&")
 }
 
-// withoutGroup removes the first group of neighbouring arguments that do not count.
+// withoutGroup removes the first group of neighbouring arguments that do not become part of the key.
 func withoutGroup(q v1alpha1.Query, query string) string {
 	args := strings.Split(query, "&")
 	goes := func(arg string) bool {
@@ -46,7 +47,7 @@ func withoutGroup(q v1alpha1.Query, query string) string {
 	return strings.Join(args[:begin], "&") + "&" + rest
 }
 
-// matchesAny reports whether a name is in a list.
+// matchesAny reports whether a name matches a pattern in a list.
 func matchesAny(patterns []v1alpha1.NamePattern, name string) bool {
 	return slices.ContainsFunc(patterns, func(p v1alpha1.NamePattern) bool {
 		if prefix, ok := strings.CutSuffix(string(p), "*"); ok {

@@ -13,14 +13,15 @@ import (
 // Request is the part of a request that a key can depend on.
 type Request struct {
 	Method, Scheme string
-	// Host is the header Host, with or without a port.
+	// Host is the value of the header Host, with or without a port.
 	Host string
 	// URI is the path with its query string, as a client sends it.
 	URI string
 }
 
-// ForURL returns the request by which a client asks for a URL, but for its method. text is the URL as it was written: a
-// cache compares paths and queries byte by byte. Clients do not send a fragment.
+// ForURL returns the request that a client sends for a URL, without the method. text is the URL exactly as it was
+// written, because a cache compares paths and queries byte by byte. The result has no fragment, because clients do
+// not send it.
 func ForURL(u *url.URL, text string) Request {
 	text, _, _ = strings.Cut(text, "#")
 	_, rest, _ := strings.Cut(text, "://")
@@ -37,18 +38,19 @@ func ForURL(u *url.URL, text string) Request {
 // URIMark is a variable of nginx's configuration: a space if the decoded path contains a question mark, "" otherwise.
 const URIMark = "$uri_mark"
 
-// Part is a part of a key: as nginx writes it, and as it follows from a request.
+// Part is a part of a key. It defines how nginx computes the part, and how this package computes the part from a
+// request.
 type Part struct {
 	Name v1alpha1.KeyPart
-	// Nginx is the part in nginx's configuration.
+	// Nginx is the expression for the part in nginx's configuration.
 	Nginx string
 	of    func(Request) string
 }
 
-// parts are all parts, in their order in a key. Two requests that differ in these parts never have the same key: a
-// scheme has no colon, a host no slash, a URI begins with a slash, and arguments begin with a question mark and contain
-// no space. If a decoded path contains a question mark, a space precedes the arguments: it is the last space in the
-// key.
+// parts contains all parts, in their order in a key. Two requests that differ in one of these parts never have the
+// same key. A scheme contains no colon, and a host contains no slash. A URI begins with a slash, and arguments begin
+// with a question mark and contain no space. If a decoded path contains a question mark, a space precedes the
+// arguments. It is the last space in the key.
 var parts = []Part{
 	{v1alpha1.KeyMethod, "$request_method ", func(r Request) string { return r.Method + " " }},
 	{v1alpha1.KeyScheme, "$scheme://", func(r Request) string { return r.Scheme + "://" }},
@@ -58,7 +60,7 @@ var parts = []Part{
 	{v1alpha1.KeyArgs, URIMark + "$is_args$args", Request.arguments},
 }
 
-// Parts returns the parts of the keys of a policy, in their order in a key.
+// Parts returns the parts of which a policy makes its keys, in their order in a key.
 func Parts(c v1alpha1.CachePolicy) (list []Part) {
 	for _, p := range parts {
 		if slices.Contains(c.Key, p.Name) {
@@ -81,7 +83,7 @@ func Of(c v1alpha1.CachePolicy, r Request) Key {
 	return Key{text: text.String()}
 }
 
-// withMark returns $is_args$args of a query.
+// withMark returns the value of $is_args$args for a query.
 func withMark(query string) string {
 	if query == "" {
 		return ""
@@ -89,8 +91,8 @@ func withMark(query string) string {
 	return "?" + query
 }
 
-// host returns $host: without a port and without a dot at the end, in lower case. nginx knows no other letters than
-// those of ASCII.
+// host returns the value of $host: the host in lower case, without a port and without a dot at the end. nginx
+// converts only ASCII letters to lower case.
 func (r Request) host() string {
 	host, _, _ := strings.Cut(r.Host, ":")
 	if end := strings.IndexByte(r.Host, ']'); strings.HasPrefix(r.Host, "[") && end > 0 { // an IPv6 address
@@ -105,14 +107,14 @@ func (r Request) host() string {
 	return string(lower)
 }
 
-// sent returns the path as the client sent it, and the query. What follows "#" belongs to neither.
+// sent returns the path as the client sent it, and the query. The text after "#" belongs to neither of them.
 func (r Request) sent() (path, query string) {
 	uri, _, _ := strings.Cut(r.URI, "#")
 	path, query, _ = strings.Cut(uri, "?")
 	return path, query
 }
 
-// query returns $args.
+// query returns the value of $args.
 func (r Request) query() string {
 	_, query := r.sent()
 	return query
@@ -120,7 +122,8 @@ func (r Request) query() string {
 
 var slashes = regexp.MustCompile(`/+`)
 
-// normalized returns $uri: decoded, without "." and "..", and with one slash in place of several.
+// normalized returns the value of $uri: the decoded path, without "." and "..", and with one slash in place of
+// several.
 func (r Request) normalized() string {
 	raw, _ := r.sent()
 	decoded, err := url.PathUnescape(raw)
@@ -136,7 +139,7 @@ func (r Request) normalized() string {
 	return clean
 }
 
-// arguments returns $is_args$args, after a space if the path contains a question mark.
+// arguments returns the value of $is_args$args, after a space if the decoded path contains a question mark.
 func (r Request) arguments() string {
 	mark := ""
 	if strings.Contains(r.normalized(), "?") {

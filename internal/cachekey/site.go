@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Site is a site of a CacheNode. Sites share no objects: the keys of a site begin with its mark, and no other keys do.
-// The zero value is the CacheNode's own site, whose keys have no mark.
+// Site is a site of a CacheNode. Sites share no objects: the keys of a site begin with the mark of the site, and no
+// other keys do. The zero value is the CacheNode's own site, whose keys have no mark.
 type Site struct{ name string }
 
-// NewSite returns the site with a name, which is made of lower-case letters, digits, "-" and ".".
+// NewSite returns the site with a name, which may contain only lower-case letters, digits, "-" and ".".
 func NewSite(name string) (Site, error) {
 	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789-."
 	if name == "" || strings.Trim(name, allowed) != "" {
@@ -21,7 +21,7 @@ func NewSite(name string) (Site, error) {
 // String returns the name; "" for the CacheNode's own site.
 func (s Site) String() string { return s.name }
 
-// Prefix returns what the keys of all objects of the site begin with; "" for the CacheNode's own site.
+// Prefix returns the text with which the keys of all objects of the site begin; "" for the CacheNode's own site.
 func (s Site) Prefix() string {
 	if s.name == "" {
 		return ""

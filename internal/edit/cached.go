@@ -7,27 +7,27 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Fate says whether the objects that are cached stay usable after an edit.
+// Fate describes whether cached objects stay usable after an edit.
 type Fate string
 
 const (
-	// Cold is for all objects: no request finds them any more.
+	// Cold means that no request finds any of the cached objects any more.
 	Cold Fate = "Cold"
-	// Partly is for some objects: requests find the others.
+	// Partly means that requests no longer find some of the cached objects, but find the others.
 	Partly Fate = "Partly"
-	// Kept is for objects that requests go on finding, though the edit may be meant to replace them.
+	// Kept means that requests still find all cached objects, even if the edit is meant to replace them.
 	Kept Fate = "Kept"
 )
 
-// Cached is what an edit of a field does to the objects that are cached, besides moving keys between disks.
+// Cached describes what an edit of a field does to cached objects, besides moving keys between disks.
 type Cached struct {
-	// Field is the path of the field in the spec, Note what happens.
+	// Field is the path of the field in the spec. Note describes what happens.
 	Field string `json:"field"`
 	Fate  Fate   `json:"fate"`
 	Note  string `json:"note"`
 }
 
-// CachedFields are the fields whose edits matter to what is cached. docs/concepts/changes.md has the notes too.
+// CachedFields are the fields whose edits matter to cached objects. docs/concepts/changes.md also contains the notes.
 var CachedFields = []Cached{
 	{"cache.key", Cold, "every object gets a new key, so the cache is cold"},
 	{"cache.slice", Cold, "every object gets new keys, so the cache is cold"},
@@ -40,7 +40,7 @@ var CachedFields = []Cached{
 	{"headers.request", Kept, "cached objects stay HITs; purge them if the origin now answers otherwise"},
 }
 
-// matters returns, by path, the part of a field that matters to what is cached.
+// matters returns, for the path of a field, the part of its value that matters to cached objects.
 var matters = map[string]func(v1alpha1.CacheNodeSpec) any{
 	"cache.key": func(s v1alpha1.CacheNodeSpec) any { return slices.Sorted(slices.Values(s.Cache.Key)) },
 	"cache.slice": func(s v1alpha1.CacheNodeSpec) any {
@@ -66,7 +66,7 @@ var matters = map[string]func(v1alpha1.CacheNodeSpec) any{
 	"headers.request":   func(s v1alpha1.CacheNodeSpec) any { return s.Headers.Request },
 }
 
-// CachedOf returns what an edit does to the objects that are cached, in the order of [CachedFields].
+// CachedOf returns what an edit does to cached objects, in the order of [CachedFields].
 func CachedOf(before, after v1alpha1.CacheNodeSpec) (list []Cached) {
 	for _, c := range CachedFields {
 		if of := matters[c.Field]; !reflect.DeepEqual(of(before), of(after)) {

@@ -1,8 +1,8 @@
-// Package edit says what an edit of a CacheNode does to its pods and keys. The operator acts on that, and "kubectl
-// cachenode plan" shows it in advance. It is pure.
+// Package edit computes what an edit of a CacheNode does to its pods and keys. The operator acts on the result, and
+// "kubectl cachenode plan" shows it in advance. The package is pure.
 //
-// It may import what a spec means, revision and manifest. A field that matters to what is cached goes into
-// CachedFields.
+// It may import the packages that define the meaning of a spec, revision and manifest. A field that matters to cached
+// objects goes into CachedFields.
 package edit
 
 import (
@@ -17,7 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// Target is the wanted state of the pods of a CacheNode: what they are created from, and what they run.
+// Target is the wanted state of the pods of a CacheNode: the input from which they are created, and the revision that
+// they run.
 type Target struct {
 	PodInput manifest.PodInput
 	Revision agentapi.Revision
@@ -29,12 +30,12 @@ func TargetOf(cacheNode effective.CacheNode, outside revision.Outside) (Target, 
 	return Target{PodInput: manifest.NewPodInput(cacheNode), Revision: wanted}, err
 }
 
-// Edit is the difference between two targets.
+// Edit describes the difference between two targets.
 type Edit struct {
 	Movement shard.Movement
-	// NewPods is true if the pods are replaced, one after another.
+	// NewPods is true if the edit replaces the pods, one after another.
 	NewPods bool
-	// NewRevision is true if nginx takes another configuration, by a reload or in a new pod.
+	// NewRevision is true if nginx gets another configuration, by a reload or in a new pod.
 	NewRevision bool
 }
 
@@ -47,8 +48,8 @@ func Between(before, after Target) (Edit, error) {
 	return Since(had, before.Revision, after)
 }
 
-// Since compares a target with what there is: the hash of what the pods were created from, and the revision that they
-// run.
+// Since compares a target with the present state. That state is the hash of the input from which the pods were
+// created, and the revision that they run.
 func Since(input string, running agentapi.Revision, after Target) (Edit, error) {
 	has, err := after.PodInput.Hash()
 	return Edit{
@@ -57,12 +58,13 @@ func Since(input string, running agentapi.Revision, after Target) (Edit, error) 
 	}, err
 }
 
-// Movement returns the keys that move between two revisions.
+// Movement returns the keys that move between disks from one revision to another.
 func Movement(before, after agentapi.Revision) shard.Movement {
 	return shard.Between(Plan(before), Plan(after))
 }
 
-// PodMovement returns the keys that move between pods if the pods of both specs share them.
+// PodMovement returns the keys that move between pods. ok is false if one of the specs does not share the keys among
+// its pods, or shares them within zones.
 func PodMovement(before, after v1alpha1.CacheNodeSpec) (m shard.Movement, ok bool) {
 	of := func(spec v1alpha1.CacheNodeSpec) (shard.Plan, bool) {
 		if spec.Routing.Mode != v1alpha1.RoutingSharded || spec.Routing.Scope == v1alpha1.ScopeZone { // zones are not known

@@ -7,22 +7,23 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// Removal is what [Leaving] depends on.
+// Removal is the input of [Leaving].
 type Removal struct {
-	// Stable are the disks of the revision that all pods have run, Candidate those of the one that is being rolled out,
-	// if there is one, Wanted those of the spec.
+	// Stable are the disks of the revision that all pods have run. Candidate are the disks of the revision that is being
+	// rolled out, if there is one. Wanted are the disks of the spec.
 	Stable, Candidate, Wanted []v1alpha1.Disk
-	// Source is true for a disk from which others fill.
+	// Source returns true for a disk from which other disks fill.
 	Source func(disk string) bool
-	// MayBegin is true for a disk that can be read, in pods whose agents know disks that leave.
+	// MayBegin returns true for a disk that can be read, if the agents of the pods know leaving disks.
 	MayBegin func(disk string) bool
 }
 
-// Leaving returns the disks that the spec no longer has and that stay in the pods until the hand-over ends. They have
-// no keys, and the other disks fill from them. A disk leaves once: a disk that the pods have already lost does not come
-// back.
+// Leaving returns the leaving disks: the spec no longer has them, and they stay in the pods until the hand-over ends.
+// They own no keys, and the other disks fill from them. A disk leaves only once: a disk that the pods have already
+// lost does not come back.
 //
-// It is empty if the spec has a disk that the pods lack: the pods are replaced for that at once, without the old disks.
+// The result is empty if the spec has a disk that the pods lack. The pods are then replaced at once, without the old
+// disks.
 func Leaving(r Removal) (leaving []v1alpha1.Disk) {
 	for _, d := range r.Wanted {
 		if find(r.Stable, d.Name) == nil {
@@ -34,7 +35,7 @@ func Leaving(r Removal) (leaving []v1alpha1.Disk) {
 			continue
 		}
 		if len(r.Candidate) > 0 && find(r.Candidate, d.Name) == nil {
-			continue // it is gone
+			continue // the pods have lost it
 		}
 		stays := r.MayBegin
 		if r.leaves(d.Name) {
@@ -49,7 +50,7 @@ func Leaving(r Removal) (leaving []v1alpha1.Disk) {
 	return leaving
 }
 
-// leaves returns true for a disk that has begun to leave.
+// leaves returns true for a disk that is already leaving.
 func (r Removal) leaves(name string) bool {
 	for _, d := range slices.Concat(r.Stable, r.Candidate) {
 		if d.Name == name && effective.Leaves(d) {
@@ -59,7 +60,7 @@ func (r Removal) leaves(name string) bool {
 	return false
 }
 
-// find returns the disk with a name; nil if there is none.
+// find returns the disk with the given name; nil if there is none.
 func find(disks []v1alpha1.Disk, name string) *v1alpha1.Disk {
 	i := slices.IndexFunc(disks, func(d v1alpha1.Disk) bool { return d.Name == name })
 	if i < 0 {

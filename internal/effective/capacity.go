@@ -10,8 +10,8 @@ import (
 
 const mebibyte = 1 << 20
 
-// Measured returns the disk with its real size, which is never larger than its file system. measured is in bytes, 0 if
-// it is not known. Limits that the spec leaves open follow from the real size.
+// Measured returns the disk with its real size, which is never larger than its file system. measured is the size of
+// the file system in bytes; 0 if it is not known. Limits that the spec leaves open are computed from the real size.
 func Measured(d v1alpha1.Disk, measured int64) v1alpha1.Disk {
 	if measured > 0 && measured < d.Size.Value() {
 		d.Size = *resource.NewQuantity(measured, resource.BinarySI)
@@ -19,8 +19,8 @@ func Measured(d v1alpha1.Disk, measured int64) v1alpha1.Disk {
 	return d
 }
 
-// MaxSize returns the bytes that a disk's cache files may take: by default 90% of the disk, but never more than MinFree
-// leaves.
+// MaxSize returns the maximum total size of a disk's cache files in bytes. By default it is 90% of the disk, but it
+// is never more than what MinFree leaves.
 func MaxSize(d v1alpha1.Disk) int64 {
 	limit := percentOf(d.Size.Value(), 90)
 	if d.Cache.MaxSize != nil {
@@ -29,20 +29,21 @@ func MaxSize(d v1alpha1.Disk) int64 {
 	return max(min(limit, d.Size.Value()-MinFree(d))/mebibyte*mebibyte, mebibyte)
 }
 
-// writeRate is what a disk of each kind can take in, in bytes a second, rather too much than too little.
+// writeRate is the highest write rate of a disk of each kind, in bytes a second. The rates are rather too high than
+// too low.
 var writeRate = map[v1alpha1.Media]int64{
 	v1alpha1.HDD:  150 * mebibyte,
 	v1alpha1.SSD:  500 * mebibyte,
 	v1alpha1.NVMe: 2048 * mebibyte,
 }
 
-// evictionSeconds is the longest time between two checks of nginx whether a cache is too large
+// evictionSeconds is the longest time, in seconds, between two checks of nginx whether a cache is too large
 // (ngx_http_file_cache_manager).
 const evictionSeconds = 10
 
-// MinFree returns the bytes of a disk that nginx keeps free. By default it is what the disk can take in between two
-// checks of nginx, so that the disk does not fill up in between. It is at least 5% and at most 25% of the disk, and
-// also room for responses that are being written.
+// MinFree returns the number of bytes that nginx keeps free on a disk. By default it is what can be written to the
+// disk between two checks of nginx, so that the disk does not fill up in between. The default is at least 5% and at
+// most 25% of the disk. Responses that are being written use this space too.
 func MinFree(d v1alpha1.Disk) int64 {
 	if d.Cache.MinFree != nil {
 		return d.Cache.MinFree.Value()
@@ -51,10 +52,10 @@ func MinFree(d v1alpha1.Disk) int64 {
 	return wholeMebibytes(min(max(percentOf(size, 5), evictionSeconds*writeRate[d.Media]), percentOf(size, 25)))
 }
 
-// KeysZone returns the bytes of a disk's index. By default it is a 4096th of the disk, the article's 256 MiB for 1 TiB,
-// which is room for as many objects of half a mebibyte as the disk holds. It does not depend on anything in the spec
-// that can change in a running nginx, as a zone of another size is a new and empty one. A file system that grows gets a
-// new one.
+// KeysZone returns the size of a disk's index in bytes. By default it is a 4096th of the disk, like the article's 256
+// MiB for 1 TiB. This is room for as many objects of half a mebibyte as the disk holds. The size depends on nothing
+// in the spec that can change while nginx runs, because a zone of another size is a new and empty zone. A file system
+// that grows gets a new zone.
 func KeysZone(d v1alpha1.Disk) int64 {
 	if d.Cache.KeysZone != nil {
 		return d.Cache.KeysZone.Value()
@@ -62,9 +63,9 @@ func KeysZone(d v1alpha1.Disk) int64 {
 	return min(max(wholeMebibytes(d.Size.Value()/4096), 8*mebibyte), 4096*mebibyte)
 }
 
-// KeysZones returns the size of each disk's keys zone in bytes, so that all fit into a limit of memory; 0 is no limit.
-// The zones that the spec leaves open take together at most half of the limit, in proportion: a larger zone is of no
-// use to a cache without memory for pages.
+// KeysZones returns the size of each disk's keys zone in bytes, so that all zones fit into a limit of memory; 0 means
+// no limit. If all zones together need more than half of the limit, the zones that the spec leaves open are reduced
+// in proportion. A larger zone is of no use to a cache without memory for pages.
 func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 	zones := map[string]int64{}
 	var given, open int64
@@ -89,8 +90,8 @@ func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 	return zones
 }
 
-// EjectBelow returns the bytes of free space below which a disk is taken out of use: by default 2% of the disk, or half
-// of what nginx keeps free if that is less.
+// EjectBelow returns the free space, in bytes, below which a disk is taken out of use. By default it is 2% of the
+// disk, or half of what nginx keeps free if that is less.
 func EjectBelow(d v1alpha1.Disk) int64 {
 	if d.Health.MinFree != nil {
 		return d.Health.MinFree.Value()
@@ -102,9 +103,10 @@ func EjectBelow(d v1alpha1.Disk) int64 {
 	return below
 }
 
-// Memory returns the least bytes of a spec's memory limit that nginx takes, besides the page cache and the memory tier:
-// the keys zones, what each worker allocates, and some for everything else. Without a CPU limit the number of workers
-// is not known, and one is counted. Responses are not included: a hit takes only pages, and a miss MissBuffers.
+// Memory returns the least memory that nginx takes from a spec's memory limit, in bytes. It does not include the page
+// cache and the memory tier. It is the sum of the keys zones, what each worker allocates, and a reserve for
+// everything else. Without a CPU limit the number of workers is not known, and Memory counts one worker. It does not
+// include responses: a hit takes only pages, and a miss takes MissBuffers.
 func Memory(spec v1alpha1.CacheNodeSpec) int64 {
 	const base = 8 * mebibyte
 	limits := spec.Pod.Resources.Limits
@@ -113,18 +115,20 @@ func Memory(spec v1alpha1.CacheNodeSpec) int64 {
 		int64(max(Workers(spec.IO, cores), 1))*perWorker(spec, cores) + base
 }
 
-// CopyBuffers is how many buffers a response in progress may take with io.mode Workers, and CopyBuffer the bytes of
-// each (output_buffers).
+// CopyBuffers is the maximum number of buffers of a response in progress with io.mode Workers. CopyBuffer is the size
+// of each buffer in bytes (output_buffers).
 const (
 	CopyBuffers = 2
 	CopyBuffer  = 128 << 10
 )
 
-// MissBuffers is the bytes of a worker's memory that a miss takes while it lasts (proxy_buffer_size and proxy_buffers).
+// MissBuffers is the memory that a miss takes in a worker while the miss lasts, in bytes (proxy_buffer_size and
+// proxy_buffers).
 const MissBuffers = 20<<10 + 8*4<<10
 
-// perWorker returns the bytes that a worker takes, in whole MiB: its connections, which nginx allocates at start (a
-// ngx_connection_t and two ngx_event_t each), the touched part of its threads' stacks, and the rest of its heap.
+// perWorker returns the memory of a worker in bytes, rounded up to whole MiB. It includes the connections, which
+// nginx allocates at start (a ngx_connection_t and two ngx_event_t for each). It also includes the used part of the
+// stacks of the worker's threads, and the rest of its heap.
 func perWorker(spec v1alpha1.CacheNodeSpec, cores int32) int64 {
 	const heap, connection, stack = mebibyte, 448, 32 << 10
 	bytes := heap + int64(Connections(spec))*connection
@@ -136,7 +140,7 @@ func perWorker(spec v1alpha1.CacheNodeSpec, cores int32) int64 {
 	return (bytes + mebibyte - 1) / mebibyte * mebibyte
 }
 
-// Sum adds the zones up.
+// Sum returns the total size of the zones.
 func Sum(zones map[string]int64) int64 {
 	var sum int64
 	for _, zone := range zones {
@@ -145,7 +149,8 @@ func Sum(zones map[string]int64) int64 {
 	return sum
 }
 
-// Contradictions returns the limits in the spec that a disk's file system cannot hold, with the arithmetic.
+// Contradictions returns the limits in the spec that a disk's file system cannot hold. Each text includes the
+// calculation.
 func Contradictions(d v1alpha1.Disk, measured int64) []string {
 	if measured <= 0 {
 		return nil
@@ -174,8 +179,8 @@ func Contradictions(d v1alpha1.Disk, measured int64) []string {
 	return list
 }
 
-// About writes a number of bytes as a Kubernetes quantity that a person can read at a glance: a number that is no
-// multiple of a large unit is rounded down to a tenth of one, such as 5.3Gi.
+// About returns a number of bytes as a Kubernetes quantity that a person can read easily. It rounds a number that is
+// not a multiple of a large unit down to a tenth of this unit, such as 5.3Gi.
 func About(n int64) string {
 	for _, unit := range []struct {
 		bytes int64
@@ -188,5 +193,5 @@ func About(n int64) string {
 	return Bytes(n)
 }
 
-// Bytes writes a number of bytes as a Kubernetes quantity, such as 10Gi.
+// Bytes returns a number of bytes as a Kubernetes quantity, such as 10Gi.
 func Bytes(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }

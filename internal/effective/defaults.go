@@ -11,25 +11,26 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// threads is the size of a thread pool by media, see docs/adr/0019. Each worker has its own pool. The article's 16 keep
-// a hard disk busy, but 64 served 1.6 times as many random objects of 1 MiB.
+// threads is the size of a thread pool by media: see docs/adr/0019. Each worker has its own pool. The article's 16
+// threads keep a hard disk busy, but 64 threads served 1.6 times as many random objects of 1 MiB.
 var threads = map[v1alpha1.Media]int32{v1alpha1.HDD: 64, v1alpha1.SSD: 32, v1alpha1.NVMe: 64}
 
 const (
-	// mostThreads is how many threads all pools of a pod have together if the spec leaves that open: the kubelet limits
-	// the processes of a pod, and threads count as such. manyWorkers is assumed if the number of workers is not known.
+	// mostThreads is the maximum number of threads in all pools of a pod together, if the spec leaves the number open.
+	// The kubelet limits the processes of a pod, and threads count as processes. manyWorkers is assumed if the number of
+	// workers is not known.
 	mostThreads = 1024
 	manyWorkers = 16
-	// articleThreads is always allowed to a disk and a core, even beyond mostThreads.
+	// articleThreads is the number of threads that each disk may have for each core, even if this exceeds mostThreads.
 	articleThreads = 16
-	// mostWorkers is how many workers io.mode Workers makes at most: nginx can have 1,024 processes, and a reload needs
-	// old ones and new ones.
+	// mostWorkers is the maximum number of workers in io.mode Workers. nginx can have 1,024 processes, and a reload
+	// needs old and new workers at the same time.
 	mostWorkers = 256
 )
 
-// Threads returns the size of a disk's thread pool in each worker: the spec's or, by media, as many as keep the pools
-// of all disks and workers within mostThreads together. cores is 0 if it is not known. In io.mode Workers a core's
-// threads are divided among its workers.
+// Threads returns the size of a disk's thread pool in each worker. It is the size in the spec or, by default, the
+// size for the disk's media. The default is smaller if the pools of all disks and workers would otherwise exceed
+// mostThreads. cores is 0 if it is not known. In io.mode Workers, a core's threads are divided among its workers.
 func Threads(d v1alpha1.Disk, io v1alpha1.IO, disks int, cores int32) int32 {
 	ofCore := ptr.Deref(d.ThreadPool.Threads, 0)
 	if ofCore == 0 {
@@ -39,7 +40,7 @@ func Threads(d v1alpha1.Disk, io v1alpha1.IO, disks int, cores int32) int32 {
 	return max(ofCore/perCore(io), 1)
 }
 
-// ProbeTimeout returns how long a probe of a disk may take.
+// ProbeTimeout returns the longest time that a probe of a disk may take.
 func ProbeTimeout(d v1alpha1.Disk) time.Duration {
 	if d.Health.Timeout != "" {
 		return Duration(d.Health.Timeout)
@@ -50,8 +51,9 @@ func ProbeTimeout(d v1alpha1.Disk) time.Duration {
 	return time.Second
 }
 
-// BusyRate returns the least number of reads or writes a second that a busy disk completes; with fewer, it hangs. A
-// hard disk does about a hundred at random places, and the slowest of others, a small volume of a cloud, as many.
+// BusyRate returns the least number of reads or writes a second that a busy disk completes. A disk that completes
+// fewer hangs. A hard disk completes about a hundred at random places. The slowest other disk, a small volume of a
+// cloud, completes as many.
 func BusyRate(d v1alpha1.Disk) int {
 	if d.Media == v1alpha1.HDD {
 		return 20
@@ -59,8 +61,8 @@ func BusyRate(d v1alpha1.Disk) int {
 	return 50
 }
 
-// ShardDisks returns the disks as sharding sees them: with their weights, or with their sizes if none has a weight.
-// Disks that leave have no keys.
+// ShardDisks returns the disks as members of a plan. The weight of a member is the weight of the disk or, if no disk
+// has a weight, its size. Leaving disks are no members, because they have no keys.
 func ShardDisks(disks []v1alpha1.Disk) []shard.Member {
 	var sharded []shard.Member
 	for _, d := range disks {
@@ -75,11 +77,11 @@ func ShardDisks(disks []v1alpha1.Disk) []shard.Member {
 	return sharded
 }
 
-// Leaves returns true for a disk that the spec no longer has, and that stays in the pods until other disks have filled
-// from it. Its weight is 0, which no spec can have.
+// Leaves returns true for a leaving disk: the spec no longer contains it, but it stays in the pods until other disks
+// have filled from it. Its weight is 0, which no spec can contain.
 func Leaves(d v1alpha1.Disk) bool { return d.Weight != nil && *d.Weight == 0 }
 
-// Cores returns a CPU limit, rounded up, or 0 if there is none.
+// Cores returns a CPU limit as a number of cores, rounded up; 0 if there is no limit.
 func Cores(limit *resource.Quantity) int32 {
 	if limit == nil || limit.Sign() <= 0 {
 		return 0
@@ -87,8 +89,8 @@ func Cores(limit *resource.Quantity) int32 {
 	return int32(min(limit.Value(), 1024)) //nolint:gosec // bounded
 }
 
-// workersPerCPU is the default of io.workersPerCPU, see docs/adr/0027. Pods know it (manifest.PodInput), so another
-// value would replace the pods of every CacheNode with io.mode Workers.
+// workersPerCPU is the default of io.workersPerCPU: see docs/adr/0027. The pods depend on it (manifest.PodInput), so
+// another value would replace the pods of every CacheNode with io.mode Workers.
 const workersPerCPU = 4
 
 // perCore returns the number of workers for each core.
@@ -99,21 +101,25 @@ func perCore(io v1alpha1.IO) int32 {
 	return 1
 }
 
-// Workers returns the number of nginx's workers in a pod with a number of cores. It is 0 if the number of cores is 0,
-// which means that it is not known: nginx's "auto". It does not depend on the state of disks: with another number of
-// workers, the kernel would go on to give connections to the sockets of old workers that wait for a disk.
+// Workers returns the number of nginx's workers in a pod with a number of cores. It is 0 if cores is 0, which means
+// that the number of cores is not known: nginx then uses "auto". It does not depend on the state of disks. If the
+// number of workers changed, the kernel would still give connections to the sockets of old workers that wait for a
+// disk.
 func Workers(io v1alpha1.IO, cores int32) int32 {
 	return max(min(perCore(io)*cores, mostWorkers), cores)
 }
 
-// Connections returns worker_connections: the connections of a core, divided among its workers, but at least 256 each.
+// Connections returns the value of worker_connections. It is the number of connections of a core
+// (listen.maxConnections), divided among the core's workers. It is at least 256, or listen.maxConnections if that is
+// lower.
 func Connections(spec v1alpha1.CacheNodeSpec) int32 {
 	const least = 256
 	ofCore := ptr.Deref(spec.Listen.MaxConnections, 0)
 	return max(ofCore/perCore(spec.IO), min(ofCore, least))
 }
 
-// Duration parses a duration of the API, which is valid by its schema. It returns 0 for one that is not.
+// Duration parses a duration of the API. The schema makes sure that the duration is valid. Duration returns 0 for an
+// invalid one.
 func Duration(d v1alpha1.Duration) time.Duration {
 	parsed, err := time.ParseDuration(string(d))
 	if err != nil {
@@ -122,7 +128,7 @@ func Duration(d v1alpha1.Duration) time.Duration {
 	return parsed
 }
 
-// percentOf returns a percentage of a number of bytes, without an overflow of their product.
+// percentOf returns a percentage of a number of bytes, without an overflow in the multiplication.
 func percentOf(bytes, percent int64) int64 { return bytes/100*percent + bytes%100*percent/100 }
 
 func wholeMebibytes(bytes int64) int64 { return bytes / mebibyte * mebibyte }

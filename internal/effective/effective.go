@@ -1,8 +1,9 @@
-// Package effective has the spec that the operator acts on: the user's spec, with what the operator chose where the
-// spec leaves the choice open, and the defaults that depend on other fields. These are in code and not in the CRD, so
-// that they can improve. It is pure. Its functions take a spec with the CRD's own defaults applied.
+// Package effective computes the spec that the operator acts on. This is the user's spec, with the operator's choices
+// where the spec leaves a choice open, and with the defaults that depend on other fields. These are in code and not
+// in the CRD, so that they can improve. The package is pure. Its functions take a spec that includes the CRD's own
+// defaults.
 //
-// It may import the API's types, shard and fleet. A default that depends on other fields goes here, with a
+// It may import the API's types, shard and fleet. A default that depends on other fields belongs here, with a
 // sentence for status.tuning if the operator chose it.
 package effective
 
@@ -12,22 +13,22 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// CacheNode is a CacheNode with its effective spec. It is a copy, so the object that it was made from does not change.
-// [Of] makes it.
+// CacheNode is a CacheNode with its effective spec. [Of] makes it as a copy, so the original object does not change.
 type CacheNode struct {
 	*v1alpha1.CacheNode
-	// Tuning says what the operator chose, and why; it goes into status.tuning.
+	// Tuning says what the operator chose, and why. It becomes status.tuning.
 	Tuning []string
 }
 
-// Of makes the choices that the spec leaves open. before says what the CacheNode has had so far.
+// Of makes the choices that the spec leaves open. before contains the choices that were made for the CacheNode so
+// far.
 func Of(cacheNode *v1alpha1.CacheNode, before Before) CacheNode {
 	e := CacheNode{CacheNode: cacheNode.DeepCopy()}
 	e.Spec, e.Tuning = Resolve(e.Spec, before)
 	return e
 }
 
-// Before says what an edit of this CacheNode finds.
+// Before returns the choices for this CacheNode, as an edit finds them.
 func (c CacheNode) Before() Before {
 	before := Before{Serving: WithoutTier, Routing: c.Spec.Routing.Mode}
 	switch {

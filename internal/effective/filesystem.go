@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// FileSystem is how a disk is formatted and mounted.
+// FileSystem describes how a disk is formatted and mounted.
 type FileSystem struct {
 	// Type is the type of the file system, such as xfs.
 	Type string `json:"type"`
@@ -36,9 +36,10 @@ func (f FileSystem) String() string {
 	return text
 }
 
-// measured is how many reads of the disk a hit costs whose bytes are not in the page cache, for an object of 64 KiB and
-// for one of 1 MiB. The figures come from test/bench/disks on Linux 6.18, with io.readAhead 1Mi. XFS and ext4 do the
-// same. A row is for disks with at least its blocks and read-ahead, and the first such row counts.
+// measured contains the number of disk reads for a cold hit, whose bytes are not in the page cache. There is a number
+// for an object of 64 KiB and one for an object of 1 MiB. The numbers come from test/bench/disks on Linux 6.18, with
+// io.readAhead 1Mi. They are the same for XFS and ext4. A row is for disks with at least the block size and the
+// read-ahead of the row. The first such row counts.
 var measured = []struct{ blocks, readAhead, of64Ki, of1Mi int64 }{
 	{64 << 10, 4 << 20, 1, 2},
 	{64 << 10, 1 << 20, 1, 4},
@@ -49,7 +50,7 @@ var measured = []struct{ blocks, readAhead, of64Ki, of1Mi int64 }{
 	{0, 0, 4, 12},
 }
 
-// Reads estimates the reads of a cold hit, see measured.
+// Reads estimates the number of disk reads for a cold hit: see measured.
 func (f FileSystem) Reads() (of64Ki, of1Mi int64) {
 	for _, row := range measured {
 		if f.BlockSize >= row.blocks && f.ReadAhead >= row.readAhead {
@@ -59,8 +60,8 @@ func (f FileSystem) Reads() (of64Ki, of1Mi int64) {
 	return 0, 0
 }
 
-// Advice returns what would make the cache larger or hits cheaper on a disk of a kind, with the commands; "" if there
-// is nothing to gain.
+// Advice returns what would make the cache larger or hits cheaper on a disk of a kind, with the commands; "" if
+// nothing would.
 func (f FileSystem) Advice(media v1alpha1.Media) string {
 	var advice []string
 	if f.countsTooMuch() {
@@ -76,9 +77,10 @@ func (f FileSystem) Advice(media v1alpha1.Media) string {
 	return strings.Join(append(advice, "see docs/howto/prepare-disks.md"), "; ")
 }
 
-// countsTooMuch returns true if nginx takes cache files for larger than they are. When it has written a file, it counts
-// the file's blocks if they are fewer than eight more than the file needs (ngx_file_fs_size). XFS then still holds
-// blocks that it reserved, and with blocks of a page those are always more.
+// countsTooMuch returns true if nginx counts cache files as larger than they are. After nginx has written a file, it
+// counts the blocks of the file, if they are fewer than eight more than the file needs (ngx_file_fs_size). At this
+// moment, the file still includes blocks that XFS has reserved. If a block has the size of a page, these are always
+// eight or more, so nginx counts the file correctly.
 func (f FileSystem) countsTooMuch() bool {
 	const page = 4 << 10
 	return f.Type == "xfs" && f.BlockSize > page && !strings.Contains(f.Options, "allocsize=")

@@ -18,7 +18,7 @@ func ReadAhead(io v1alpha1.IO) int64 {
 	return mebibyte
 }
 
-// ioMode returns the mode in effect, and why.
+// ioMode returns the mode that is in effect, and the reason for it.
 func ioMode(spec v1alpha1.CacheNodeSpec, before Serving) (mode v1alpha1.IOMode, why string) {
 	if mode = cmp.Or(spec.IO.Mode, v1alpha1.IOAuto); mode != v1alpha1.IOAuto {
 		return mode, "set by spec.io.mode"
@@ -48,11 +48,11 @@ func ioMode(spec v1alpha1.CacheNodeSpec, before Serving) (mode v1alpha1.IOMode, 
 	return v1alpha1.IOWorkers, "all disks are NVMe, which answer so fast that a thread switch costs more than the wait"
 }
 
-// roomOfACore is the bytes of memory for each core that must be left for pages and for responses if the operator is to
-// choose io.mode Workers: room for 256 responses in progress.
+// roomOfACore is the memory for each core, in bytes, that must be left for pages and responses if the operator is to
+// choose io.mode Workers. It is room for 256 responses in progress.
 const roomOfACore = 256 * CopyBuffers * CopyBuffer
 
-// againstWorkers returns what keeps the operator from choosing io.mode Workers; "" if nothing does.
+// againstWorkers returns the reason why the operator does not choose io.mode Workers; "" if there is none.
 func againstWorkers(spec v1alpha1.CacheNodeSpec, before Serving) string {
 	if slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Media != v1alpha1.NVMe }) {
 		return "not all disks are NVMe"
@@ -84,7 +84,7 @@ func roomForPages(spec v1alpha1.CacheNodeSpec) int64 {
 	return max(room, 0)
 }
 
-// memoryShares tells what the memory limit is for. It is empty without a limit.
+// memoryShares returns a text that says how the memory limit is used. It returns nothing without a limit.
 func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 	limit := spec.Pod.Resources.Limits.Memory()
 	if limit.IsZero() {
@@ -112,32 +112,34 @@ func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 		Bytes(roomForPages(spec)), responses)}
 }
 
-// Before says what was chosen for a CacheNode so far. It counts if the spec leaves that open. So an upgrade of the
-// operator replaces no pods. The zero value is for a new CacheNode.
+// Before contains what was chosen for a CacheNode so far. It counts where the spec leaves the choice open, so that an
+// upgrade of the operator replaces no pods. The zero value is for a new CacheNode.
 type Before struct {
-	// Serving says whether it has a memory tier, and whether io.mode is Workers.
+	// Serving says whether the CacheNode has a memory tier, and whether its io.mode is Workers.
 	Serving Serving
-	// Routing is its routing.mode; "" if it had at most one pod, which did not share its keys.
+	// Routing is the routing.mode of the CacheNode. It is "" if the CacheNode had at most one pod, which did not share
+	// its keys.
 	Routing v1alpha1.RoutingMode
 }
 
 // Serving says whether a CacheNode has a memory tier, and whether io.mode is Workers.
 type Serving int
 
-// What a CacheNode can have had.
+// The values of Serving.
 const (
-	// Nothing means that the CacheNode is new. It gets a tier if that is of use, and io.mode Workers if its disks are for
-	// that.
+	// Nothing means that the CacheNode is new. It gets a memory tier if a tier is useful, and io.mode Workers if its
+	// disks are suitable.
 	Nothing Serving = iota
-	// WithTier means that it keeps its tier.
+	// WithTier means that the CacheNode has a memory tier and keeps it.
 	WithTier
-	// WithoutTier means that it gets no tier and not io.mode Workers.
+	// WithoutTier means that the CacheNode gets neither a memory tier nor io.mode Workers.
 	WithoutTier
-	// WithWorkers means that it has io.mode Workers without a tier, and keeps that if its disks still are for it.
+	// WithWorkers means that the CacheNode has io.mode Workers without a memory tier. It keeps this mode if its disks
+	// are still suitable.
 	WithWorkers
 )
 
-// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier, io.mode and
+// Resolve sets what a spec leaves open and what must be the same for all pods: the memory tier, io.mode and
 // routing.mode. choices says what was chosen, and why.
 func Resolve(spec v1alpha1.CacheNodeSpec, had Before) (resolved v1alpha1.CacheNodeSpec, choices []string) {
 	routing, whyRouting := routingMode(spec, had)
@@ -152,7 +154,7 @@ func Resolve(spec v1alpha1.CacheNodeSpec, had Before) (resolved v1alpha1.CacheNo
 		fmt.Sprintf("routing.mode is %s: %s", routing, whyRouting))
 }
 
-// tierChoice says whether there is a memory tier, and why.
+// tierChoice returns a text that says whether there is a memory tier, and why.
 func tierChoice(spec v1alpha1.CacheNodeSpec, useless bool) string {
 	switch {
 	case HasMemoryTier(spec):
@@ -170,9 +172,9 @@ func tierChoice(spec v1alpha1.CacheNodeSpec, useless bool) string {
 	return "memoryTier is off"
 }
 
-// noWaits returns true if a hit hardly waits without a tier: io.mode is Workers, or Auto means Direct. With Direct, a
-// tier would hold what is in memory already, and a hit of 1 MiB from it costs more than one from the pages of its disk
-// (docs/adr/0018).
+// noWaits returns true if a hit hardly waits without a memory tier: io.mode is Workers, or Auto means Direct. With
+// Direct, a tier would contain objects that are in memory already. A hit of 1 MiB from the tier also costs more than
+// a hit from the pages of its disk (docs/adr/0018).
 func noWaits(spec v1alpha1.CacheNodeSpec) bool {
 	spec.MemoryTier = MemoryTier(spec, false)
 	mode, _ := ioMode(spec, Nothing)

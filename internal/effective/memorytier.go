@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// leastTier is the least memory that is worth a tier. tierWithoutLimit is its size if the pod has no memory limit.
+	// leastTier is the smallest useful size of a memory tier, in bytes. tierWithoutLimit is the size of the tier if the
+	// pod has no memory limit.
 	leastTier        = 16 * mebibyte
 	tierWithoutLimit = 128 * mebibyte
 	tierObject       = 8 * mebibyte
 )
 
-// MemoryTier returns the tier of a spec, with enabled and size filled in. wanted says whether there is one if the spec
-// does not say.
+// MemoryTier returns the memory tier of a spec, with enabled and size set. wanted is the value of enabled if the spec
+// does not set it.
 func MemoryTier(spec v1alpha1.CacheNodeSpec, wanted bool) v1alpha1.MemoryTier {
 	tier := *spec.MemoryTier.DeepCopy()
 	size := tierSize(spec)
@@ -31,8 +32,9 @@ func MemoryTier(spec v1alpha1.CacheNodeSpec, wanted bool) v1alpha1.MemoryTier {
 	return tier
 }
 
-// tierSize returns the spec's or, by default, a quarter of the memory limit, as far as that leaves nginx what it needs.
-// The default is at most half of the memory request, as memory beyond the request can be taken away.
+// tierSize returns the size of the memory tier in bytes. It is the size in the spec or, by default, a quarter of the
+// memory limit, as far as this leaves nginx the memory that it needs. The default is at most half of the memory
+// request, because memory beyond the request can be taken away.
 func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	limits := spec.Pod.Resources.Limits
 	limit := limits.Memory().Value()
@@ -49,13 +51,13 @@ func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	return wholeMebibytes(size)
 }
 
-// HasMemoryTier returns true for a spec in which MemoryTier has been filled in and switched on.
+// HasMemoryTier returns true for a spec with a memory tier that MemoryTier has completed and that is enabled.
 func HasMemoryTier(spec v1alpha1.CacheNodeSpec) bool {
 	return ptr.Deref(spec.MemoryTier.Enabled, false) && spec.MemoryTier.Size != nil
 }
 
-// keyOf returns the part of a cache key with which the tier cannot work, "" for none. The tier requests an object with
-// another method (HEAD), and in subrequests, which have URIs of their own.
+// keyOf returns the part of a cache key with which the memory tier cannot work; "" if there is none. The tier
+// requests an object by another method (HEAD), and by subrequests, which have their own URIs.
 func keyOf(key []v1alpha1.KeyPart) v1alpha1.KeyPart {
 	for _, part := range []v1alpha1.KeyPart{v1alpha1.KeyMethod, v1alpha1.KeyURI} {
 		if slices.Contains(key, part) {
@@ -74,24 +76,26 @@ func TierObject(t v1alpha1.MemoryTier) int64 {
 	return min(largest, t.Size.Value()/8)
 }
 
-// TierInactive returns how long an object stays in the tier without a request: as the spec says, but no longer than a
-// copy is fresh. An older copy must be renewed by its disk, which is no better than none, and it would be served
-// meanwhile.
+// TierInactive returns the time for which an object stays in the tier without a request. It is the time in the spec,
+// but no longer than a copy is fresh. An older copy must be renewed from its disk. It is no better than no copy, and
+// it would be served in the meantime.
 func TierInactive(t v1alpha1.MemoryTier) time.Duration {
 	return min(Duration(t.Inactive), max(Duration(t.MaxExtraAge), time.Second))
 }
 
-// TierFiles returns the bytes that the tier's files may take, and TierFree is what nginx keeps free. The rest of the
-// tier is for objects that come in until nginx deletes the oldest. A full tier takes no more until then.
+// TierFiles returns the maximum total size of the tier's files in bytes. TierFree returns the space that nginx keeps
+// free. The rest of the tier is for objects that arrive before nginx deletes the oldest objects. A full tier accepts
+// no objects until then.
 func TierFiles(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 4 * 3) }
 
 // TierFree returns the value of min_free for the tier; see TierFiles.
 func TierFree(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 8) }
 
-// TierBuffer is the bytes of memory that a response from the tier takes while it lasts, at most.
+// TierBuffer is the maximum memory of a response from the tier while the response lasts, in bytes.
 const TierBuffer = 64 << 10
 
-// TierKeys returns the bytes of the tier's index, and also of the list of requested objects, in the tier or not.
+// TierKeys returns the size of the tier's index in bytes. It is also the size of the list of requested objects, which
+// includes objects that are not in the tier.
 func TierKeys(t v1alpha1.MemoryTier) int64 {
 	return min(max(wholeMebibytes(t.Size.Value()/32), mebibyte), 64*mebibyte)
 }

@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// filesOfConnection is how many files a connection takes at most: its socket, and a file of a cache or a temporary
-	// one.
+	// filesOfConnection is the maximum number of open files of a connection: its socket, and a cache file or a temporary
+	// file.
 	filesOfConnection = 2
-	// otherFiles are those that a worker has open besides: sockets that listen, and those to the agent and to other
-	// workers.
+	// otherFiles is the number of other files that a worker has open: listening sockets, and the sockets to the agent
+	// and to other workers.
 	otherFiles = 256
-	// leastConnections is what is left of worker_connections whatever the limit on open files.
+	// leastConnections is the lowest value of worker_connections, however low the limit on open files is.
 	leastConnections = 64
-	// shareOfTier is which part of the limit on open files may be files of the memory tier.
+	// shareOfTier is the divisor for the memory tier: its files may be one eighth of the limit on open files.
 	shareOfTier = 8
 )
 
-// TierFilesOpen returns how many files of the memory tier each worker keeps open between requests (open_file_cache),
-// given the hard limit on open files; 0 means that this is not known.
+// TierFilesOpen returns the number of files of the memory tier that each worker keeps open between requests
+// (open_file_cache). limit is the hard limit on open files; 0 if it is not known.
 func TierFilesOpen(spec v1alpha1.CacheNodeSpec, limit int64) int64 {
 	const most = 4096
 	switch {
@@ -33,10 +33,10 @@ func TierFilesOpen(spec v1alpha1.CacheNodeSpec, limit int64) int64 {
 	}
 }
 
-// OpenFiles returns worker_connections and worker_rlimit_nofile for a hard limit on open files; 0 means that it is not
-// known. nginx runs without privileges, so it cannot exceed that limit, and does not lower it either: a response in
-// slices has a file open for each slice. Connections are as many as the limit suffices for. With more, nginx would fail
-// to open the files of a cache, as if the disk had failed.
+// OpenFiles returns the values of worker_connections and worker_rlimit_nofile. limit is the hard limit on open files;
+// 0 if it is not known. nginx runs without privileges, so it cannot exceed this limit. It does not lower the limit
+// either, because a response in slices has a file open for each slice. worker_connections is at most the number for
+// which the limit suffices. With more connections, nginx would fail to open cache files, as if the disk had failed.
 func OpenFiles(spec v1alpha1.CacheNodeSpec, limit int64) (connections int32, files int64) {
 	connections = Connections(spec)
 	if limit <= 0 {
@@ -46,7 +46,7 @@ func OpenFiles(spec v1alpha1.CacheNodeSpec, limit int64) (connections int32, fil
 	return int32(min(room, int64(connections))), limit //nolint:gosec // at most connections
 }
 
-// FewFiles says that the limit on open files of a pod lowers listen.maxConnections; "" if it does not.
+// FewFiles returns a message if the limit on open files of a pod lowers listen.maxConnections; "" if it does not.
 func FewFiles(spec v1alpha1.CacheNodeSpec, pod string, limit int64) string {
 	want := Connections(spec)
 	got, _ := OpenFiles(spec, limit)

@@ -6,7 +6,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// TagHeaders returns the headers of responses with the tags of an object.
+// TagHeaders returns the names of the response headers that contain the tags of an object.
 func TagHeaders(spec v1alpha1.CacheNodeSpec) []string {
 	if len(spec.Purge.TagHeaders) > 0 {
 		return spec.Purge.TagHeaders
@@ -14,7 +14,7 @@ func TagHeaders(spec v1alpha1.CacheNodeSpec) []string {
 	return []string{"Surrogate-Key", "Cache-Tag"}
 }
 
-// PurgeGrace returns how long responses from before a purge may take to arrive.
+// PurgeGrace returns the longest time after a purge in which responses from before the purge may still arrive.
 func PurgeGrace(spec v1alpha1.CacheNodeSpec) time.Duration {
 	if spec.Purge.Grace != "" {
 		return Duration(spec.Purge.Grace)

@@ -12,32 +12,32 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
-// PeerPorts are the ports on which pods that share keys talk to each other.
+// PeerPorts are the ports on which pods that share keys receive requests from each other.
 var PeerPorts = []int32{8088, 8089}
 
-// HopBuffers is the bytes of memory that a response from another pod takes while it lasts, at most.
+// HopBuffers is the maximum memory of a response from another pod while the response lasts, in bytes.
 const HopBuffers = 536 << 10
 
-// FindsPods is how long it takes as a rule until nginx in all pods has found a new pod. The operator tells the agents
-// where the pod is, and nginx asks its agent every two seconds. If the next pod is replaced before, keys of both are
-// fetched again.
+// FindsPods is the usual time until nginx in all pods has found a new pod. The operator sends the address of the pod
+// to the agents, and nginx asks its agent every two seconds. If the next pod is replaced earlier, the keys of both
+// pods are fetched again.
 const FindsPods = 3 * time.Second
 
-// FindsPodsByName is FindsPods where an agent from before does not tell nginx where pods are. nginx asks the name
-// servers again after ten to twenty seconds.
+// FindsPodsByName is the same time for older agents, which do not give nginx the addresses of pods. nginx then asks
+// the DNS servers again after ten to twenty seconds.
 const FindsPodsByName = 15 * time.Second
 
-// Handover returns how long keys that move are filled from where they were; 0 for not at all.
+// Handover returns the time for which keys that move are filled from their previous place; 0 if they are not.
 func Handover(r v1alpha1.Routing) time.Duration { return Duration(HandoverText(r)) }
 
-// HandoverText returns Handover as a person would write it.
+// HandoverText returns the same time as a text, as a person would write it.
 func HandoverText(r v1alpha1.Routing) v1alpha1.Duration { return cmp.Or(r.Handover, "10m") }
 
-// routingMode returns the mode in effect, and why.
+// routingMode returns the mode that is in effect, and the reason for it.
 func routingMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.RoutingMode, why string) {
 	several := spec.Placement.PerNode || ptr.Deref(spec.Replicas, 1) > 1
 	forPods := spec.Routing
-	forPods.Handover = "" // which is for disks too
+	forPods.Handover = "" // which applies to disks too
 	switch against := againstSharing(spec); {
 	case spec.Routing.Mode != "":
 		return spec.Routing.Mode, "set by spec.routing.mode"
@@ -55,7 +55,7 @@ func routingMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.Rout
 	return v1alpha1.RoutingSharded, "several pods that share the keys hold more and ask the origin once"
 }
 
-// againstSharing returns what keeps the operator from choosing routing.mode Sharded; "" if nothing does.
+// againstSharing returns the reason why the operator does not choose routing.mode Sharded; "" if there is none.
 func againstSharing(spec v1alpha1.CacheNodeSpec) string {
 	if replicas := ptr.Deref(spec.Replicas, 1); replicas > fleet.MaxMembers {
 		return fmt.Sprintf("at most %d pods can share keys", fleet.MaxMembers)

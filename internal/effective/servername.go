@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// ServerName returns the name for SNI and for the check of an https origin's certificate; "" if none follows from the
-// spec.
+// ServerName returns the name that nginx sends in SNI and checks in the certificate of an https origin; "" if no name
+// follows from the spec.
 func ServerName(o v1alpha1.Origin) string {
 	if o.TLS != nil && o.TLS.ServerName != nil {
 		return *o.TLS.ServerName
@@ -32,8 +32,8 @@ func ServerName(o v1alpha1.Origin) string {
 	return nameOnly(name)
 }
 
-// nameOnly drops the dot that may end a name in DNS but not in a certificate. It also drops an address, as nginx cannot
-// check a certificate against one.
+// nameOnly removes the dot at the end of a name, which DNS allows but a certificate does not. It returns "" for an
+// address, because nginx cannot check a certificate against an address.
 func nameOnly(host string) string {
 	if net.ParseIP(host) != nil {
 		return ""

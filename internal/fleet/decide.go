@@ -5,33 +5,34 @@ import (
 	"time"
 )
 
-// joinWait is how long pods that are ready wait for others that are starting, so that they all get keys at once.
+// joinWait is the longest time for which ready pods wait for pods that are starting, so that all of them get keys at
+// once.
 const joinWait = 30 * time.Second
 
-// announceWait is how long the first step of a change lasts at most, if some pods do not know it.
+// announceWait is the longest duration of the first step of a change, if some pods do not know of it.
 const announceWait = 10 * time.Second
 
 // Pod is a pod as the operator sees it.
 type Pod struct {
 	Ordinal int
-	// Able is true if the pod can answer other pods: it was created for that, and its agent knows how.
+	// Able is true if the pod can answer other pods: the pod was created for this, and its agent supports it.
 	Able bool
-	// Unasked is true until its agent has reported which features it has.
+	// Unasked is true until the pod's agent has reported its features.
 	Unasked bool
-	// ReadySince is when the pod became ready; zero if it is not ready.
+	// ReadySince is the time at which the pod became ready; zero if it is not ready.
 	ReadySince time.Time
-	// Leaves is true if the pod will be gone soon, as its node is cordoned. Spent is true if none of its disks can be
-	// used.
+	// Leaves is true if the pod will be gone soon, because its node is cordoned. Spent is true if none of its disks can
+	// be used.
 	Leaves, Spent bool
-	// Zone is the zone of its node; "" for a node without one. Placed is false if the pod has no node yet.
+	// Zone is the zone of the pod's node; "" if the node has no zone. Placed is false if the pod has no node yet.
 	Zone   string
 	Placed bool
 }
 
-// State is what lasts from one decision to the next.
+// State is what one decision passes on to the next decision.
 type State struct {
 	Fleet
-	// Until is when Previous ends.
+	// Until is the time at which the hand-over from Previous ends.
 	Until time.Time
 }
 
@@ -44,49 +45,51 @@ func Apart(s State) State {
 	return s
 }
 
-// Input is all that a decision depends on.
+// Input contains everything on which a decision depends.
 type Input struct {
 	State State
 	Pods  []Pod
-	// Replicas is how many pods there are to be.
+	// Replicas is the wanted number of pods.
 	Replicas int
-	// Handover is how long pods fill from previous owners; 0 for not at all.
+	// Handover is the time for which pods fill keys from previous owners; 0 if there is no hand-over.
 	Handover time.Duration
-	// Known is true if all pods that are ready route by State.
+	// Known is true if all ready pods route by State.
 	Known bool
 	Now   time.Time
 	// Zoned is true if each zone has its own copy of a key.
 	Zoned bool
-	// elsewhere are the pods of other zones.
+	// elsewhere are the ordinals of the pods in other zones.
 	elsewhere []int
-	// unannounced is true for a change that is made at once.
+	// unannounced is true for a change that is made at once, without the first step.
 	unannounced bool
 }
 
-// Decision is who owns keys, and what that asks of the pods.
+// Decision says which pods own keys, and what the pods must do for that.
 type Decision struct {
 	State State
-	// Keep is how many pods must stay, because those that are scaled away still hand their keys over; 0 if none does.
+	// Keep is the number of pods that must stay, because pods that are scaled away still hand their keys over; 0 if none
+	// does.
 	Keep int
 	// Guard says whether pods may be evicted.
 	Guard Guard
 	// Announced is true in the first step of a change, until all pods know from which pods they may have to fill keys.
 	Announced bool
-	// After is when to decide again, even if nothing happens; 0 means never.
+	// After is the time after which to decide again, even if nothing happens; 0 means never.
 	After time.Duration
 }
 
-// Decide says who owns keys.
+// Decide decides which pods own keys.
 //
-// The first pods become members when all pods that are ready are able to. Later, a pod becomes one when it is ready. It
-// stays one while it is restarted: its stand-ins answer meanwhile. It leaves when it is scaled away. A member is away
-// while its node is cordoned or none of its disks can be used, and from then on until it is ready again, unless that is
-// so for all members. While pods that leave hand their keys over, no pod joins.
+// The first pods become members when all ready pods are able to answer other pods. Later, a pod becomes a member when
+// it is ready. It stays a member while it is restarted, and its stand-ins answer in the meantime. It stops being a
+// member when it is scaled away. A member is away while its node is cordoned or none of its disks can be used, and
+// after that until it is ready again. If this is true for all members, none of them is away. While pods that leave
+// hand their keys over, no pod joins.
 //
-// A pod that gets keys by a change fills them from the pod that had them before. A change has two steps. First, the
-// present owners become the previous owners too, and still own the keys. When all pods know that, the new owners get
-// the keys. Otherwise a pod that knows the change could ask a pod that does not, which would fetch the object from the
-// origin.
+// A pod that gets keys by a change fills them from the pod that had them before. A change has two steps. In the first
+// step, the present owners become the previous owners too, and still own the keys. When all pods know that, the new
+// owners get the keys in the second step. Without the first step, a pod that knows of the change could ask a pod that
+// does not. The second pod would then fetch the object from the origin.
 func Decide(in Input) Decision {
 	if in.Zoned {
 		return decideZones(in)
@@ -95,7 +98,7 @@ func Decide(in Input) Decision {
 	return decide(in)
 }
 
-// decide says who owns keys in one zone, or in all of them together.
+// decide decides which pods own keys in one zone, or in all zones together.
 func decide(in Input) Decision {
 	d := Decision{State: in.State}
 	wanted := Owners{Members: d.members(in)}
@@ -110,7 +113,7 @@ func decide(in Input) Decision {
 	if !wanted.equal(in.State.Owners) {
 		d.change(in, wanted)
 	}
-	if !in.isAnnounced() { // a shorter time than the hand-over began with counts at once
+	if !in.isAnnounced() { // if the hand-over was made shorter, this counts at once
 		d.State.Until = earliest(d.State.Until, in.Now.Add(in.Handover))
 	}
 	if left := d.State.Until.Sub(in.Now); d.State.Previous.IsZero() {
@@ -134,7 +137,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// change takes the next step of a change of owners.
+// change makes the next step of a change of owners.
 func (d *Decision) change(in Input, wanted Owners) {
 	next := State{Fleet: d.State.Fleet}
 	next.Serial++
@@ -155,12 +158,12 @@ func (d *Decision) change(in Input, wanted Owners) {
 	d.State = next
 }
 
-// isAnnounced returns true in the first step of a change: the present owners are the previous owners too.
+// isAnnounced returns true in the first step of a change, in which the present owners are the previous owners too.
 func (in Input) isAnnounced() bool {
 	return in.State.Previous.equal(in.State.Owners) && !in.State.Until.IsZero()
 }
 
-// isAway returns true for a member that is to own no keys. One that owns none gets some when it is ready.
+// isAway returns true for a member that must own no keys. A member that owns no keys gets keys when it is ready.
 func (in Input) isAway(ordinal int) bool {
 	owns := slices.Contains(in.State.Present(), ordinal)
 	i := slices.IndexFunc(in.Pods, func(p Pod) bool { return p.Ordinal == ordinal })
@@ -171,7 +174,7 @@ func (in Input) isAway(ordinal int) bool {
 	return pod.Leaves || pod.Spent || !owns && (pod.ReadySince.IsZero() || !pod.Able)
 }
 
-// hold keeps the pods that others fill from.
+// hold keeps the pods from which other pods fill keys.
 func (d *Decision) hold(in Input) {
 	for _, pod := range in.Pods {
 		if pod.ReadySince.IsZero() || !slices.Contains(d.State.Previous.Present(), pod.Ordinal) {
@@ -183,7 +186,7 @@ func (d *Decision) hold(in Input) {
 	}
 }
 
-// members returns the pods that own keys, or would if they were not away.
+// members returns the pods that own keys, or that would own keys if they were not away.
 func (d *Decision) members(in Input) []int {
 	var members, joining []int
 	for _, pod := range in.State.Members {
@@ -209,7 +212,7 @@ func (d *Decision) members(in Input) []int {
 		d.lookAgain(joinWait - waiting)
 		return members
 	}
-	if len(joining) > 0 && len(in.leaving(joining)) > 0 { // the pods that leave would not be asked any more
+	if len(joining) > 0 && len(in.leaving(joining)) > 0 { // the pods that leave would no longer be asked
 		d.lookAgain(in.State.Until.Sub(in.Now))
 		return members
 	}
@@ -222,12 +225,12 @@ func (d *Decision) members(in Input) []int {
 	return members[:min(len(members), MaxMembers)]
 }
 
-// isUnable returns true for a pod that is ready and keeps the others from sharing keys, as it cannot answer them.
+// isUnable returns true for a ready pod that keeps the others from sharing keys, because it cannot answer them.
 func (in Input) isUnable(pod Pod) bool {
 	return pod.Ordinal < in.Replicas && !pod.ReadySince.IsZero() && !pod.Unasked && !pod.Able
 }
 
-// between returns the pods that are not members and come before one in the StatefulSet. They become members that are
+// between returns the pods that are not members, but have a lower ordinal than a member. They become members that are
 // away, so that the plan does not depend on which pod joins first.
 func (in Input) between(members []int) (pods []int) {
 	if len(members) == 0 {
@@ -260,7 +263,7 @@ func (d *Decision) lookAgain(after time.Duration) {
 	}
 }
 
-// leaving returns the ready pods that hand their keys over now, without those of a list.
+// leaving returns the ready pods that hand their keys over now, except the pods in a list.
 func (in Input) leaving(without []int) (pods []int) {
 	if !in.State.Until.After(in.Now) {
 		return nil
@@ -275,8 +278,8 @@ func (in Input) leaving(without []int) (pods []int) {
 	return pods
 }
 
-// keepsPrevious returns true for a change during the hand-over of pods that go on leaving. The previous owners then
-// stay the same, if they include all that own keys from now on.
+// keepsPrevious returns true for a change during a hand-over, if pods still leave after the change. The previous
+// owners then stay the same, if they include all pods that own keys from now on.
 func (in Input) keepsPrevious(wanted Owners) bool {
 	isNew := func(pod int) bool { return !slices.Contains(in.State.Previous.Present(), pod) }
 	return len(in.leaving(wanted.Present())) > 0 && !slices.ContainsFunc(wanted.Present(), isNew)

@@ -8,14 +8,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// Disks are the disks that the keys of a pod were shared among before the last change, from which a pod fills keys that
-// have moved to another of its disks.
+// Disks are the disks among which the keys of a pod were shared before the last change. From these disks, a pod fills
+// keys that have moved to another of its disks.
 type Disks struct {
 	// Members are the disks with their weights, sorted by name.
 	Members []Disk `json:"members,omitempty"`
-	// Until is when the pods stop filling from them. The operator then removes the list.
+	// Until is the time at which the pods stop filling keys from these disks. The operator then removes the list.
 	Until time.Time `json:"until,omitzero"`
-	// UnderWay is true until all pods have taken the change. Then the hand-over begins once more, with a later Until.
+	// UnderWay is true until all pods have taken the change. The hand-over then begins once more, with a later Until.
 	UnderWay bool `json:"underWay,omitempty"`
 }
 
@@ -25,10 +25,10 @@ type Disk struct {
 	Weight int64  `json:"weight"`
 }
 
-// MaxDisks is how many disks an earlier plan can have: as many as a spec.
+// MaxDisks is the maximum number of disks in an earlier plan, the same as in a spec.
 const MaxDisks = 32
 
-// IsZero returns true if there was no change lately.
+// IsZero returns true if there was no change of the disks lately.
 func (d Disks) IsZero() bool { return len(d.Members) == 0 }
 
 // Plan returns the earlier plan. ok is false if there is none.
@@ -43,7 +43,7 @@ func (d Disks) Plan() (plan shard.Plan, ok bool) {
 	return shard.NewPlan(members), true
 }
 
-// check returns an error for a list that the operator does not write.
+// check returns an error for a list that the operator would not write.
 func (d Disks) check() error {
 	if len(d.Members) > MaxDisks {
 		return fmt.Errorf("%d disks, and %d are possible", len(d.Members), MaxDisks)
@@ -56,20 +56,21 @@ func (d Disks) check() error {
 	return nil
 }
 
-// DisksInput is what [DecideDisks] depends on.
+// DisksInput contains everything on which [DecideDisks] depends.
 type DisksInput struct {
 	State State
-	// Had are the disks of the revision that the pods have run, Wanted those of the revision that is rolled out. They are
-	// the same when it is rolled out to all pods that the rollout waits for.
+	// Had are the disks of the revision that the pods have run. Wanted are the disks of the revision that is being
+	// rolled out. Both are the same after the rollout to all pods that the rollout waits for.
 	Had, Wanted []shard.Member
-	// Starts is true if a pod has been created lately and is not ready.
+	// Starts is true if a pod was created lately and is not ready.
 	Starts   bool
 	Handover time.Duration
 	Now      time.Time
 }
 
-// DecideDisks says from which disks keys are filled that a change moves to others: from the first pod that takes it
-// until the hand-over of the last one is over. After is when to decide again if nothing changes before; 0 means never.
+// DecideDisks decides from which disks pods fill the keys that a change moves to other disks. They do so from the
+// first pod that takes the change until the hand-over of the last pod is over. after is the time after which to
+// decide again if nothing changes before; 0 means never.
 func DecideDisks(in DisksInput) (next State, after time.Duration) {
 	next = in.State
 	before, disks := disksOf(in.Had), in.State.Disks
@@ -88,7 +89,7 @@ func DecideDisks(in DisksInput) (next State, after time.Duration) {
 		}
 	case isOver, in.Handover == 0:
 		disks = Disks{}
-	default: // a shorter time than the hand-over began with counts at once
+	default: // if the hand-over was made shorter, this counts at once
 		disks.Until = earliest(disks.Until, until)
 	}
 	if !disks.IsZero() {
@@ -105,7 +106,7 @@ func (d Disks) equal(other Disks) bool {
 	return slices.Equal(d.Members, other.Members) && d.Until.Equal(other.Until) && d.UnderWay == other.UnderWay
 }
 
-// disksOf returns the members as disks, sorted.
+// disksOf returns the members as disks, sorted by name.
 func disksOf(members []shard.Member) (disks []Disk) {
 	for _, m := range members {
 		disks = append(disks, Disk(m))

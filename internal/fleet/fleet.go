@@ -1,7 +1,7 @@
-// Package fleet says which pods of a CacheNode own keys. It is pure.
+// Package fleet decides which pods of a CacheNode own keys. It is pure.
 //
-// It may import the packages of names and shard. A new reason for a pod to own keys, or not to, is a field of Pod and a
-// case of Decide.
+// It may import the packages of names and shard. For a new reason why a pod owns keys or does not, add a field to Pod
+// and a case to Decide.
 package fleet
 
 import (
@@ -13,39 +13,41 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// MaxMembers is how many pods can share keys. With more of them, nginx's configuration would grow beyond what was
-// measured.
+// MaxMembers is the maximum number of pods that can share keys. With more pods, nginx's configuration would grow
+// beyond what was measured.
 const MaxMembers = 128
 
-// Owners are the pods that keys are shared among.
+// Owners are the pods among which keys are shared.
 type Owners struct {
-	// Members are the ordinals of the pods that the plan is made for, sorted.
+	// Members are the ordinals of the pods for which the plan is made, sorted.
 	Members []int `json:"members,omitempty"`
-	// Away are the members that own no keys at the moment, sorted. One that comes back gets exactly its own keys again.
+	// Away are the members that own no keys at the moment, sorted. A member that comes back gets exactly its own keys
+	// again.
 	Away []int `json:"away,omitempty"`
 }
 
-// Fleet is what a pod knows about the pods that it shares keys with. The operator writes it, and the agent reads it.
+// Fleet describes the pods with which a pod shares keys. The operator writes it, and the agent reads it.
 type Fleet struct {
 	Owners
-	// Previous are the owners from which keys are filled that have moved since; empty if there is no hand-over.
+	// Previous are the owners before the last change. Keys that have moved are filled from them. Previous is empty if
+	// there is no hand-over.
 	Previous Owners `json:"previous,omitzero"`
-	// Zones are the owners in each zone if every zone has its own copy of a key. Owners and Previous are empty then.
+	// Zones are the owners in each zone, if every zone has its own copy of a key. Owners and Previous are then empty.
 	Zones map[string]Zone `json:"zones,omitempty"`
-	// Disks are those that the keys of a pod were shared among before the last change of the disks; empty if there was
-	// none lately.
+	// Disks are the disks among which the keys of a pod were shared before the last change of the disks; empty if there
+	// was no change lately.
 	Disks Disks `json:"disks,omitzero"`
-	// Serial grows with each change, so that a pod which gets two fleets knows the newer one.
+	// Serial grows with each change, so that a pod that gets two fleets knows which one is newer.
 	Serial int64 `json:"serial,omitempty"`
 }
 
-// Zone is what a Fleet is for the pods of one zone.
+// Zone contains the owners in one zone.
 type Zone struct {
 	Owners
 	Previous Owners `json:"previous,omitzero"`
 }
 
-// Of returns a fleet in which a number of pods own keys: the first ones of the StatefulSet.
+// Of returns a fleet in which the first pods of the StatefulSet own keys. pods is the number of these pods.
 func Of(pods int) (f Fleet) {
 	for i := range min(pods, MaxMembers) {
 		f.Members = append(f.Members, i)
@@ -53,7 +55,8 @@ func Of(pods int) (f Fleet) {
 	return f
 }
 
-// For returns the fleet that a pod is in: that of its zone if there are zones. It is empty for a pod of no zone.
+// For returns the fleet of a pod, which is the fleet of the pod's zone if there are zones. It is empty for a pod of
+// no zone.
 func (f Fleet) For(pod int) Fleet {
 	if f.Zones == nil {
 		return f
@@ -67,7 +70,7 @@ func (f Fleet) In(zone string) Fleet {
 	return Fleet{Owners: z.Owners, Previous: z.Previous, Disks: f.Disks, Serial: f.Serial}
 }
 
-// ZoneOf returns the zone in which a pod owns keys or did so before the last change; "" if there is none.
+// ZoneOf returns the zone in which a pod owns keys, or owned keys before the last change; "" if there is none.
 func (f Fleet) ZoneOf(pod int) string {
 	before := ""
 	for _, name := range slices.Sorted(maps.Keys(f.Zones)) {
@@ -82,7 +85,7 @@ func (f Fleet) ZoneOf(pod int) string {
 	return before
 }
 
-// Owning returns how many pods own keys.
+// Owning returns the number of pods that own keys.
 func (f Fleet) Owning() int {
 	n := len(f.Present())
 	for _, z := range f.Zones {
@@ -91,7 +94,7 @@ func (f Fleet) Owning() int {
 	return n
 }
 
-// IsZero returns true if nobody owns keys.
+// IsZero returns true if no pod owns keys.
 func (o Owners) IsZero() bool { return len(o.Members) == 0 }
 
 // Present returns the members that are not away.
@@ -99,7 +102,7 @@ func (o Owners) Present() []int {
 	return slices.DeleteFunc(slices.Clone(o.Members), func(pod int) bool { return slices.Contains(o.Away, pod) })
 }
 
-// Plan returns the plan of the pods' keys. ok is false if nobody owns keys.
+// Plan returns the plan that gives keys to the pods. ok is false if no pod owns keys.
 func (o Owners) Plan() (plan shard.Plan, ok bool) {
 	if len(o.Present()) == 0 {
 		return shard.Plan{}, false
@@ -119,11 +122,12 @@ func (o Owners) Plan() (plan shard.Plan, ok bool) {
 	return plan.Without(away...)
 }
 
-// Name returns the name of a pod in a plan. It does not contain the CacheNode's name, so that plans of as many pods are
-// the same.
+// Name returns the name of a pod in a plan. It does not contain the CacheNode's name, so that all plans with the same
+// number of pods are the same.
 func Name(pod int) string { return fmt.Sprintf("p%d", pod) }
 
-// KeyPrefix comes before a key where the plan of the pods is asked, so that it does not follow the plan of the disks.
+// KeyPrefix is put before a key for the plan of the pods. The plan of the disks uses no such prefix, so the two plans
+// are independent of each other.
 const KeyPrefix = "pod "
 
 // Read parses a fleet. The empty text is a fleet without members.
@@ -146,7 +150,7 @@ func Read(text string) (Fleet, error) {
 	return f, nil
 }
 
-// all returns the owners of all zones, now and before.
+// all returns the present and the previous owners of all zones.
 func (f Fleet) all() []Owners {
 	list := []Owners{f.Owners, f.Previous}
 	for _, z := range f.Zones {
@@ -155,7 +159,7 @@ func (f Fleet) all() []Owners {
 	return list
 }
 
-// check holds a text to what the operator writes.
+// check returns an error for owners that the operator would not write.
 func (o Owners) check() error {
 	if len(o.Members) > MaxMembers {
 		return fmt.Errorf("%d members, and %d are possible", len(o.Members), MaxMembers)
@@ -179,7 +183,7 @@ func (o Owners) check() error {
 func (f Fleet) String() string {
 	text, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // not possible for numbers
+		panic(err) // not possible for these fields
 	}
 	return string(text)
 }

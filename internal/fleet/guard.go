@@ -2,14 +2,15 @@ package fleet
 
 import "slices"
 
-// Guard says whether pods may be evicted. Of two guards, the greater one counts.
+// Guard says whether pods may be evicted. If there are two guards, the greater one counts.
 type Guard int
 
 const (
-	// Unguarded pods may be evicted: they have nobody to hand their keys over to, or there is no hand-over.
+	// Unguarded means that pods may be evicted: they have nobody to whom they can hand their keys over, or there is no
+	// hand-over.
 	Unguarded Guard = iota
-	// NeedsCordon means that a node must be cordoned before its pods may be evicted. An eviction in the moment of the
-	// cordon, as kubectl drain does it, would otherwise come before the hand-over.
+	// NeedsCordon means that a node must be cordoned before its pods may be evicted. Otherwise an eviction directly
+	// after the cordon, as kubectl drain does it, would come before the hand-over.
 	NeedsCordon
 	// HandedOver means that a pod on a cordoned node has handed its keys over, and may be evicted.
 	HandedOver
@@ -20,7 +21,7 @@ const (
 // Closed returns true if no pod may be evicted now.
 func (g Guard) Closed() bool { return g == NeedsCordon || g == HandingOver }
 
-// guard says whether pods may be evicted in what was decided.
+// guard sets whether pods may be evicted under the decision.
 func (d *Decision) guard(in Input) {
 	if in.Handover > 0 && len(d.State.Present()) > 1 {
 		d.Guard = NeedsCordon

@@ -7,8 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// Locator finds the pods that keys are for. Its plans are made once: that takes milliseconds, and a key microseconds.
-// The zero value is that of a fleet in which nobody owns keys.
+// Locator finds the pods to which keys belong. It makes its plans once, which takes milliseconds. The search for a
+// key takes microseconds. The zero value is the locator of a fleet in which no pod owns keys.
 type Locator struct {
 	owners, standIns, previous shard.Tree
 	isOwned                    bool
@@ -30,8 +30,8 @@ func (f Fleet) Locator() (l Locator) {
 	return l
 }
 
-// Holders returns the ordinals of the pods that a key is for: its owner, the one that answers if the owner does not,
-// and the owner before the last change. ok is false if nobody owns keys; a pod that does not exist is -1.
+// Holders returns the ordinals of the pods of a key: its owner, the pod that answers if the owner does not, and the
+// owner before the last change. A pod that does not exist is -1. ok is false if no pod owns keys.
 func (l Locator) Holders(key string) (owner, standIn, previous int, ok bool) {
 	of := func(tree shard.Tree) int {
 		pod, err := strconv.Atoi(strings.TrimPrefix(tree.Owner([]byte(KeyPrefix+key)), "p")) // as Name writes it
@@ -43,7 +43,7 @@ func (l Locator) Holders(key string) (owner, standIn, previous int, ok bool) {
 	return of(l.owners), of(l.standIns), of(l.previous), l.isOwned
 }
 
-// Holders returns who holds a single key; see [Locator.Holders].
+// Holders returns the pods of a single key; see [Locator.Holders].
 func (f Fleet) Holders(key string) (owner, standIn, previous int, ok bool) {
 	return f.Locator().Holders(key)
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// decideZones decides for each zone by itself. A hand-over in one zone lasts until those of all zones end. Pods that
-// shared keys over all zones so far fill from each other once more.
+// decideZones decides for each zone separately. A hand-over in one zone lasts until the hand-overs in all zones end.
+// If the pods shared keys across all zones until now, they fill keys from each other once more.
 func decideZones(in Input) Decision {
 	d := Decision{State: State{Fleet: Fleet{Zones: map[string]Zone{}, Disks: in.State.Disks, Serial: in.State.Serial}}}
 	changed := in.State.Zones == nil && !in.State.IsZero()
@@ -38,7 +38,7 @@ func decideZones(in Input) Decision {
 	return d
 }
 
-// add adds the decision for a zone.
+// add adds the decision for a zone to the decision for all zones.
 func (d *Decision) add(zone string, of Decision) {
 	if !of.State.IsZero() || !of.State.Previous.IsZero() {
 		d.State.Zones[zone] = Zone{Owners: of.State.Owners, Previous: of.State.Previous}
@@ -53,7 +53,7 @@ func (d *Decision) add(zone string, of Decision) {
 	}
 }
 
-// zones returns the zones of all pods, and those that have owned keys, sorted.
+// zones returns the zones of all pods, and the zones that have owned keys, sorted.
 func zones(in Input) []string {
 	names := map[string]bool{}
 	for zone := range in.State.Zones {

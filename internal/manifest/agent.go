@@ -17,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// agentInstaller copies the agent from the operator's image into the pod.
+// agentInstaller returns the container that copies the agent from the operator's image into the pod.
 func agentInstaller(image string, pullPolicy corev1.PullPolicy) corev1.Container {
 	return corev1.Container{
 		Name:            "install-agent",
@@ -30,8 +30,8 @@ func agentInstaller(image string, pullPolicy corev1.PullPolicy) corev1.Container
 	}
 }
 
-// agentContainer runs the agent on nginx's image, so that it has the same nginx for nginx -t. It starts before nginx
-// and ends after it. The death of the agent does not affect nginx.
+// agentContainer returns the container of the agent. It uses nginx's image, so that the agent runs nginx -t with the
+// same nginx. It starts before nginx and ends after nginx. If the agent dies, nginx goes on.
 func agentContainer(in PodInput) corev1.Container {
 	mounts := append([]corev1.VolumeMount{
 		{Name: "cachenode-agent", MountPath: layout.AgentDir, ReadOnly: true},
@@ -72,7 +72,7 @@ func agentContainer(in PodInput) corev1.Container {
 		},
 		Resources:    resources,
 		VolumeMounts: mounts,
-		// nginx starts when the agent has a configuration for it.
+		// The nginx container starts after the agent has a configuration for it.
 		StartupProbe: &corev1.Probe{
 			ProbeHandler: get("/started"), PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 300,
 		},
@@ -83,31 +83,32 @@ func agentContainer(in PodInput) corev1.Container {
 	}
 }
 
-// AgentEnv returns the environment of the agent of a pod with a number of disks.
+// AgentEnv returns the environment variables of the agent in a pod with the given number of disks.
 func AgentEnv(disks int) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "GOMEMLIMIT", Value: AgentMemoryLimit(disks)},
-		// Two, so that a disk that makes a read wait does not keep the agent from purging the others.
+		// Two threads, so that a disk that blocks a read does not keep the agent from purging the other disks.
 		{Name: "GOMAXPROCS", Value: "2"},
 	}
 }
 
-// AgentMemoryLimit returns the soft limit with which Go's garbage collector keeps the agent of a number of disks small.
+// AgentMemoryLimit returns GOMEMLIMIT for an agent with the given number of disks. This soft limit makes Go's garbage
+// collector keep the agent small.
 func AgentMemoryLimit(disks int) string {
 	return fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*disks)
 }
 
-// The agent's memory in MiB: what it takes by itself and for the index of each disk, and what Go takes above its soft
-// limit while an index is rebuilt.
+// The agent's memory in MiB: for the agent itself, for the index of each disk, and beyond Go's soft limit while an
+// index is rebuilt.
 const (
 	agentMemory     = 40
 	agentMemoryEach = 6
 	agentMemoryOver = 12
 )
 
-// The agent's memory limit in MiB. It is four times the soft limit, and room for nginx -t, which runs in the agent's
-// container: 8 MiB, and 24 MiB for an index of 4 GiB, the largest by default. A rebuild of indexes takes
-// agentMemoryOver more than the soft limit.
+// The agent's memory limit in MiB. It is four times the soft limit, plus room for nginx -t, which runs in the agent's
+// container. nginx -t needs 8 MiB, plus 24 MiB for an index of 4 GiB, the largest one by default. A rebuild of
+// indexes needs agentMemoryOver more than the soft limit.
 const (
 	agentMemoryMost     = 4*agentMemory + 16
 	agentMemoryMostEach = 4*agentMemoryEach + 32
@@ -119,11 +120,11 @@ func smallRequests() corev1.ResourceRequirements {
 	}}
 }
 
-// memoryVolume is the name of the memory tier's volume.
+// memoryVolume is the name of the volume for the memory tier.
 const memoryVolume = "cachenode-memory"
 
-// Before tells what the operator chose for a CacheNode so far. previous is the template as text from the ConfigMap.
-// Without it, the template of the StatefulSet counts. A CacheNode that has neither is new.
+// Before returns what the operator has chosen for a CacheNode so far. previous is the text of the template in the
+// ConfigMap. If there is no such text, the template of the StatefulSet counts. A CacheNode with neither is new.
 func Before(previous string, set *appsv1.StatefulSet) effective.Before {
 	var t Template
 	switch {
@@ -149,7 +150,8 @@ func Before(previous string, set *appsv1.StatefulSet) effective.Before {
 	return before
 }
 
-// volumes returns the volumes that are not disks. Their names have hyphens, which names of disks cannot have.
+// volumes returns the volumes that are not disks. Their names contain hyphens, which the names of disks cannot
+// contain.
 func volumes(in PodInput) []corev1.Volume {
 	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	list := []corev1.Volume{
@@ -170,7 +172,7 @@ func volumes(in PodInput) []corev1.Volume {
 				}},
 			},
 		}}},
-		// The operator's own key stays out of the pod.
+		// The operator's own key is not mounted into the pod.
 		{Name: "cachenode-tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: naming.AgentSecret(in.Name),
 			Items: []corev1.KeyToPath{
@@ -180,7 +182,7 @@ func volumes(in PodInput) []corev1.Volume {
 			},
 			DefaultMode: new(int32(0o440)),
 		}}},
-		// Optional, so that pods also start beside an older operator, which does not know these keys.
+		// Optional, so that pods also start if an older operator runs that does not know these keys.
 		{Name: "cachenode-owner", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: naming.AgentSecret(in.Name), Optional: new(true), DefaultMode: new(int32(0o440)),
 			Items: []corev1.KeyToPath{
@@ -215,7 +217,7 @@ func volumes(in PodInput) []corev1.Volume {
 		list = append(list, corev1.Volume{Name: "cachenode-listener", VolumeSource: corev1.VolumeSource{
 			Secret: &corev1.SecretVolumeSource{
 				SecretName: in.TLS.SecretName, DefaultMode: new(int32(0o440)),
-				// The pods get nothing else that the Secret holds.
+				// The pods get nothing else from the Secret.
 				Items: []corev1.KeyToPath{
 					{Key: corev1.TLSCertKey, Path: corev1.TLSCertKey},
 					{Key: corev1.TLSPrivateKeyKey, Path: corev1.TLSPrivateKeyKey},

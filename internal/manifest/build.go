@@ -1,7 +1,8 @@
-// Package manifest turns a CacheNode into the objects that the operator applies. It is pure. It has one file for each
-// kind, and sets only the fields that the operator owns.
+// Package manifest turns a CacheNode into the objects that the operator applies. It is pure. It sets only the fields
+// that the operator owns.
 //
-// It may import what a spec means. Each kind of object has a file; a new one is added to Build.
+// It may import the packages that define the meaning of a spec. Each kind of object has its own file; a new kind is
+// added to Build.
 package manifest
 
 import (
@@ -17,30 +18,30 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Input is all that the objects depend on.
+// Input is everything from which the objects are made.
 type Input struct {
-	// CacheNode is valid.
+	// CacheNode must be valid.
 	CacheNode effective.CacheNode
-	// Config is what the operator offers to the pods' agents.
+	// Config contains what the operator offers to the pods' agents.
 	Config ConfigMap
-	// Certificates are the data of the agents' Secret.
+	// Certificates are the data of the agents' Secret, by key.
 	Certificates map[string][]byte
-	// Template is the pod template, see NewTemplate.
+	// Template is the pod template; see NewTemplate.
 	Template Template
 	// Volumes are the volumes of each pod, by ordinal.
 	Volumes map[int][]string
-	// Keep is how many pods stay, even if the CacheNode wants fewer: those that are scaled away hand their keys over
-	// first.
+	// Keep is the number of pods that stay, even if the CacheNode wants fewer. Pods that are scaled away hand their keys
+	// over first.
 	Keep int32
-	// Guard says whether pods may be evicted, see package fleet.
+	// Guard decides whether pods may be evicted; see package fleet.
 	Guard fleet.Guard
 }
 
-// replicas returns how many pods there are to be.
+// replicas returns the number of pods that the StatefulSet must have.
 func (in Input) replicas() int32 { return max(ptr.Deref(in.CacheNode.Spec.Replicas, 1), in.Keep) }
 
-// Build makes all objects, in the order in which they are applied. The first can be refused, see [CanBeRefused], and
-// each object comes before those that refer to it.
+// Build returns all objects in the order in which they are applied. The first one can be refused; see [CanBeRefused].
+// Each object comes before the objects that refer to it.
 func Build(in Input) []client.Object {
 	return []client.Object{
 		clientService(in),
@@ -52,8 +53,8 @@ func Build(in Input) []client.Object {
 	}
 }
 
-// CanBeRefused returns true for an object with fields of the spec that only the API server can judge, such as affinity
-// or annotations.
+// CanBeRefused returns true for an object with fields from the spec that only the API server can check, such as
+// affinity or annotations.
 func CanBeRefused(object client.Object) bool {
 	switch o := object.(type) {
 	case *appsv1.StatefulSet:

@@ -8,8 +8,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// claimTemplates returns the claims in the order of the disks' names, so that the order in the spec does not matter. If
-// the operator makes the volumes, a claim selects those of its own disk only.
+// claimTemplates returns the claim templates, sorted by the names of the disks, so that the order in the spec does
+// not matter. If the operator makes the volumes of a disk, the claim selects only these volumes.
 func claimTemplates(in PodInput) []corev1.PersistentVolumeClaim {
 	var claims []corev1.PersistentVolumeClaim
 	for _, d := range in.Disks {

@@ -9,15 +9,18 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// ConfigMap offers configurations to the pods' agents: the stable one, and the candidate while one is being tried.
+// ConfigMap contains the configurations that the operator offers to the pods' agents: the stable one, and the
+// candidate while it is being tried.
 type ConfigMap struct {
-	// Stable and Candidate are revisions. Candidate is "" if none is tried, Stable is "" if it was lost.
+	// Stable and Candidate are revisions as text. Candidate is "" if no candidate is being tried. Stable is "" if it was
+	// lost.
 	Stable, Candidate string
-	// Refused is the value of naming.AnnotationRefused, "" for none.
+	// Refused is the value of naming.AnnotationRefused; "" if no candidate was refused.
 	Refused string
-	// Fleet says which pods share keys, and FleetUntil is the value of naming.AnnotationFleet; both are "" for none.
+	// Fleet is the text that defines which pods share keys. FleetUntil is the value of naming.AnnotationFleet. Both are
+	// "" if no pods share keys.
 	Fleet, FleetUntil string
-	// OriginPolicy is an agentapi.OriginPolicy; "" for one that says nothing.
+	// OriginPolicy is the text of an agentapi.OriginPolicy; "" for a policy without restrictions.
 	OriginPolicy string
 }
 

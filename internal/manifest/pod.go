@@ -17,15 +17,18 @@ import (
 )
 
 const (
-	// nginxID is the user and group id of nginx in the stock image. It suits any image, as all paths are set.
+	// nginxID is the user ID and group ID of nginx in the stock image. It works with any image, because the
+	// configuration sets all paths.
 	nginxID = 101
-	// deregistrationSeconds is how long a stopping pod still accepts connections, until no Service leads to it.
+	// deregistrationSeconds is how long a stopping pod still accepts connections, so that the Services can stop routing
+	// to it.
 	deregistrationSeconds = 5
 )
 
-// supervise returns a shell command that runs a program, starts it again when it ends by itself, and passes the signals
-// that stop a pod on to it as the signal stop. The program must come back within its container: a container cannot be
-// restarted while a volume of its pod is dead, as the runtime checks each volume. before runs before each start.
+// supervise returns a shell command that runs a program and starts it again when it ends by itself. The command
+// passes the signals that stop a pod on to the program as the signal stop. The program must be restarted within its
+// container. The runtime cannot restart a container while a volume of the pod is dead, because it checks each volume.
+// The command before runs before each start.
 func supervise(program, stop, before string) []string {
 	const script = `trap 'stop=1; kill -%[2]s $child' TERM INT QUIT
 while [ -z "$stop" ]; do
@@ -39,9 +42,9 @@ exit $status`
 	return []string{"/bin/sh", "-c", fmt.Sprintf(script, program, stop, before)}
 }
 
-// beforeNginx kills the processes that a killed master has left, and deletes its sockets, at which nginx could not
-// listen again. It raises the limit on open files as far as the container allows: worker_rlimit_nofile is only about
-// workers.
+// beforeNginx kills the processes that a killed master has left, and deletes its sockets, because nginx could not
+// listen on them again. It raises the limit on open files as far as the container allows: worker_rlimit_nofile
+// applies to workers only.
 var beforeNginx = `for p in /proc/[0-9]*; do ` +
 	`case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
   rm -f ` + layout.NginxSockets + `
@@ -87,7 +90,7 @@ func podTemplate(in PodInput, hash string, images Images, revision string) corev
 				RunAsUser:    new(int64(nginxID)),
 				RunAsGroup:   new(int64(nginxID)),
 				FSGroup:      new(int64(nginxID)),
-				// A terabyte of cache files must not be chowned at every start.
+				// The files of a cache of one terabyte must not be chowned at every start.
 				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 				SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
@@ -103,12 +106,12 @@ func nginxContainer(in PodInput) corev1.Container {
 		Name:            layout.Container,
 		Image:           in.Pod.Image,
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
-		// On QUIT nginx finishes its responses, on TERM it breaks them off. An image's own stop signal may be another.
+		// On QUIT, nginx finishes its responses; on TERM, it cuts them off. The image's own stop signal may be another one.
 		Command:      supervise("nginx -c "+layout.ConfigFile+" -e stderr", "QUIT", beforeNginx),
 		Ports:        nginxPorts(in),
 		Resources:    resources(in),
 		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: layout.RunDir}}, cacheMounts(in)...),
-		// The probe asks the agent, and so needs no connection of nginx's when clients have taken all of them.
+		// The probe asks the agent. So it needs no connection of nginx, even if clients have taken all of them.
 		ReadinessProbe: &corev1.Probe{
 			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 				Path: "/ready", Port: intstr.FromInt32(layout.MetricsPort),
@@ -118,8 +121,8 @@ func nginxContainer(in PodInput) corev1.Container {
 			TimeoutSeconds:      2,
 			FailureThreshold:    3,
 		},
-		// The kernel accepts the connection for the listening socket, which the master holds. A worker that a disk
-		// blocks thus does not get the pod killed, which would cost the other disks' requests too.
+		// The kernel accepts the probe's connection, because the master holds the listening socket. So the pod is not
+		// killed when a disk blocks a worker. A killed pod would also lose the requests for the other disks.
 		LivenessProbe: &corev1.Probe{
 			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{
 				Port: intstr.FromString(layout.PortPrivate),
@@ -154,7 +157,7 @@ func nginxPorts(in PodInput) []corev1.ContainerPort {
 	return ports
 }
 
-// cacheMounts returns the disks and the memory tier.
+// cacheMounts returns the mounts of the disks and of the memory tier.
 func cacheMounts(in PodInput) []corev1.VolumeMount {
 	mounts := diskMounts(in)
 	if in.MemoryTier > 0 {
@@ -179,7 +182,8 @@ func containerSecurity() *corev1.SecurityContext {
 	}
 }
 
-// resources returns the spec's or, if it names none, requests for the least that nginx takes.
+// resources returns the resources of the spec. If the spec names none, it returns requests for the minimum that nginx
+// needs.
 func resources(in PodInput) corev1.ResourceRequirements {
 	r := in.Pod.Resources
 	if len(r.Requests) > 0 || len(r.Limits) > 0 || len(r.Claims) > 0 {
@@ -192,7 +196,7 @@ func resources(in PodInput) corev1.ResourceRequirements {
 	}}
 }
 
-// affinity returns the spec's. With one pod a node, it also keeps the pods apart.
+// affinity returns the affinity of the spec. With one pod on each node, it also keeps the pods on different nodes.
 func affinity(in PodInput) *corev1.Affinity {
 	if !in.PerNode {
 		return in.Pod.Affinity
@@ -212,7 +216,8 @@ func affinity(in PodInput) *corev1.Affinity {
 	return affinity
 }
 
-// topologySpread returns the spec's or, if it has none, an even spread over nodes as far as possible.
+// topologySpread returns the constraints of the spec. If the spec has none, the scheduler spreads the pods evenly
+// over nodes as far as possible.
 func topologySpread(in PodInput) []corev1.TopologySpreadConstraint {
 	selector := &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Name)}
 	if len(in.Pod.TopologySpreadConstraints) == 0 {

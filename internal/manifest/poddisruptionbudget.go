@@ -9,7 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// PodDisruptionBudget returns the budget of the pods. It allows no eviction while the guard is closed.
+// PodDisruptionBudget returns the disruption budget of the pods. While the guard is closed, the budget allows no
+// eviction.
 func PodDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 	meta := objectMeta(in, in.CacheNode.Name)
 	unavailable := in.CacheNode.Spec.Disruption.MaxUnavailable
@@ -23,18 +24,18 @@ func PodDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: unavailable,
 			Selector:       &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.CacheNode.Name)},
-			// A pod that does not serve may always be evicted: a new pod may be the repair.
+			// A pod that is not ready may always be evicted, because a new pod may solve its problem.
 			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},
 	}
 }
 
-// reasons are why a budget is closed, by the guard.
+// reasons maps each guard that closes the budget to the reason in the annotation.
 var reasons = map[fleet.Guard]string{
 	fleet.NeedsCordon: naming.EvictionsNeedCordon, fleet.HandingOver: naming.EvictionsNeedHandover,
 }
 
-// GuardOf returns the guard with which a budget was made. It is Unguarded for all that leave the budget open.
+// GuardOf returns the guard with which a budget was made. It returns Unguarded for every budget that is open.
 func GuardOf(budget *policyv1.PodDisruptionBudget) fleet.Guard {
 	for guard, reason := range reasons {
 		if budget.Annotations[naming.AnnotationEvictions] == reason {

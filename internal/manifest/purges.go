@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Purges returns the ConfigMap with a segment of the journal of purges. Pods that start read from it what they have
-// missed.
+// Purges returns the ConfigMap with a segment of the journal of purges. Pods that start read from it the purges that
+// they have missed.
 func Purges(cacheNode *v1alpha1.CacheNode, slot int, segment []byte) *corev1.ConfigMap {
 	name := naming.Purges(cacheNode.Name, slot)
 	return &corev1.ConfigMap{
@@ -20,7 +20,7 @@ func Purges(cacheNode *v1alpha1.CacheNode, slot int, segment []byte) *corev1.Con
 	}
 }
 
-// purgesVolume returns the segments of the journal. Those that do not exist yet are left out.
+// purgesVolume returns the volume with the segments of the journal. Segments that do not exist yet are left out.
 func purgesVolume(cacheNode string) corev1.Volume {
 	var sources []corev1.VolumeProjection
 	for slot := range naming.PurgesSlots {

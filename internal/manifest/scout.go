@@ -11,17 +11,18 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// ScoutInput is all that a scout depends on.
+// ScoutInput is everything from which a scout is made.
 type ScoutInput struct {
 	CacheNode *v1alpha1.CacheNode
-	// Disk has a localPath. Pod is the cache pod that runs without the disk. Node is the node on which it is missing.
+	// Disk is the missing disk, which has a localPath. Pod is the cache pod that runs without the disk. Node is the node
+	// on which the disk is missing.
 	Disk v1alpha1.Disk
 	Pod  string
 	Node *corev1.Node
 	ScoutImage
 }
 
-// ScoutImage is the image that scouts run: the operator's own.
+// ScoutImage is the image that scouts run, which is the operator's own.
 type ScoutImage struct {
 	Image      string
 	PullPolicy corev1.PullPolicy
@@ -37,10 +38,10 @@ func (in ScoutInput) meta() metav1.ObjectMeta {
 	}
 }
 
-// ScoutVolume returns a hostPath volume with the path of the missing disk, mounted or not. For a local volume, the
-// kubelet makes a mount of its own. A disk that is mounted on the folder later propagates to that mount, and the
-// kubelet then unmounts it with the pod, from the node too (tried on Kubernetes 1.36). A hostPath volume is the
-// container's alone.
+// ScoutVolume returns a hostPath volume with the path of the missing disk, whether the disk is mounted or not. A
+// local volume does not work: the kubelet creates a mount of its own for it. A disk that is mounted on the folder
+// later propagates to that mount. When the pod ends, the kubelet unmounts the disk, from the node too (tried on
+// Kubernetes 1.36). A hostPath volume is mounted in the container only.
 func ScoutVolume(in ScoutInput) *corev1.PersistentVolume {
 	name := naming.Scout(in.Disk.Name, in.Pod)
 	volume := volumeFor(naming.ScoutVolume(in.CacheNode.Namespace, name), in.Node)
@@ -56,7 +57,7 @@ func ScoutVolume(in ScoutInput) *corev1.PersistentVolume {
 	return volume
 }
 
-// ScoutClaim returns the claim of the scout's volume.
+// ScoutClaim returns the claim for the scout's volume.
 func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -73,8 +74,8 @@ func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// Scout returns a pod that waits for a disk that cannot be mounted. The kubelet retries to start it, and it ends when
-// it has seen the disk.
+// Scout returns a pod that waits for a disk that cannot be mounted. The kubelet tries to start the pod until it
+// succeeds. The pod ends when it has seen the disk.
 func Scout(in ScoutInput) *corev1.Pod {
 	const dir = "/disk"
 	command := []string{"/agent"}
@@ -110,7 +111,7 @@ func Scout(in ScoutInput) *corev1.Pod {
 					Name:      in.Disk.Name,
 					MountPath: dir,
 					ReadOnly:  true,
-					// The container then also sees a disk that is mounted later.
+					// With this mode, the container also sees a disk that is mounted later.
 					MountPropagation: new(corev1.MountPropagationHostToContainer),
 				}},
 				SecurityContext: containerSecurity(),

@@ -45,7 +45,7 @@ func clientService(in Input) *corev1.Service {
 				Name:     layout.PortHTTP3,
 				Protocol: corev1.ProtocolUDP,
 				Port:     ptr.Deref(spec.HTTPSPort, 0),
-				// A number, so that pods need no port of this name.
+				// A port number, so that pods need no port with this name.
 				TargetPort: intstr.FromInt32(ptr.Deref(tls.Port, 0)),
 			})
 		}
@@ -59,7 +59,8 @@ func clientService(in Input) *corev1.Service {
 	return service
 }
 
-// headlessService gives the pods their names. It also lists pods that are not ready, as it is not for clients.
+// headlessService gives the pods their DNS names. It also lists pods that are not ready, because clients do not use
+// it.
 func headlessService(in Input) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},

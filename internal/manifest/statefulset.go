@@ -7,8 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// StatefulSet makes the pods from the template or, while that is not possible, from an earlier one, see
-// [Template.Makeable].
+// StatefulSet returns the StatefulSet with the present template. While that template cannot be used, the StatefulSet
+// has an earlier one; see [Template.Makeable].
 func StatefulSet(in Input) *appsv1.StatefulSet {
 	template := in.Template.Makeable(in.Volumes, int(in.replicas()))
 	return &appsv1.StatefulSet{
@@ -17,11 +17,12 @@ func StatefulSet(in Input) *appsv1.StatefulSet {
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:    new(in.replicas()),
 			ServiceName: naming.Headless(in.CacheNode.Name),
-			// Caches do not wait for each other to start.
+			// Cache pods need not wait for each other when they start.
 			PodManagementPolicy: appsv1.ParallelPodManagement,
-			// The operator replaces pods itself, one after another, in the order that a change of the disks needs.
+			// The operator itself replaces pods, one after another, in the order that a change of the disks requires.
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
-			// The operator deletes claims itself: a recreated StatefulSet would not know those of pods that are scaled away.
+			// The operator itself deletes claims. A recreated StatefulSet would not know the claims of pods that were scaled
+			// away.
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,

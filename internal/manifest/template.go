@@ -19,9 +19,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// PodInput is the part of the spec from which the pod template is made. A change to it, and to nothing else, restarts
-// the pods. It has nothing that nginx takes by a reload. A field that is added later must be empty for a CacheNode that
-// does not ask for it, or an upgrade of the operator would restart every pod.
+// PodInput is the part of the spec from which the pod template is made. Only a change of PodInput restarts the pods.
+// It contains nothing that a reload of nginx can change. A field that is added to PodInput later must be empty for a
+// CacheNode that does not use it. Otherwise an upgrade of the operator would restart every pod.
 type PodInput struct {
 	Name  string         `json:"name"`
 	Pod   v1alpha1.Pod   `json:"pod"`
@@ -29,38 +29,38 @@ type PodInput struct {
 	// Port and ReusePort are here because a listening socket that changes its kind under load loses connections.
 	Port      int32 `json:"port"`
 	ReusePort bool  `json:"reusePort"`
-	// WorkersPerCPU is io.workersPerCPU with io.mode Workers, otherwise 0. With fewer workers, a reload would close
+	// WorkersPerCPU is io.workersPerCPU if io.mode is Workers, and 0 otherwise. A reload with fewer workers would close
 	// listening sockets.
 	WorkersPerCPU int32 `json:"workersPerCPU,omitempty"`
 	// TLS adds a volume and a port.
 	TLS *v1alpha1.ListenTLS `json:"tls,omitempty"`
 	// Restart is the value of v1alpha1.AnnotationRestart.
 	Restart string `json:"restart,omitempty"`
-	// PerNode keeps the pods of this CacheNode off each other's nodes.
+	// PerNode keeps the pods of this CacheNode on different nodes.
 	PerNode bool `json:"perNode,omitempty"`
-	// MemoryTier is the size of the folder in memory, in bytes; 0 for none.
+	// MemoryTier is the size of the volume for the memory tier, in bytes; 0 for no memory tier.
 	MemoryTier int64 `json:"memoryTier,omitempty"`
-	// Peers is how pods talk to each other with routing.mode Sharded, otherwise "". It adds ports and, for Mutual, a
-	// volume.
+	// Peers defines how pods connect to each other with routing.mode Sharded; "" with another mode. It adds ports and,
+	// for Mutual, a volume.
 	Peers v1alpha1.PeerTLS `json:"peers,omitempty"`
-	// Namespace is set if a claim selects its volumes by it.
+	// Namespace is set if a claim selects its volumes by the namespace of the CacheNode.
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// TemplateDisk is a disk as the pod template sees it.
+// TemplateDisk contains the fields of a disk from which the pod template is made.
 type TemplateDisk struct {
 	Name string `json:"name"`
-	// Size and KeysZone are the spec's, in bytes. KeysZone is 0 if the spec leaves it to package effective. With another
-	// size, nginx would begin a new, empty index. What tuning derives from them is not here, as it may improve and must
-	// not restart pods.
+	// Size and KeysZone come from the spec, in bytes. KeysZone is 0 if the spec leaves it to package effective. With
+	// another size, nginx would begin a new, empty index. Values that tuning derives from these fields are not here,
+	// because tuning may improve and must not restart pods.
 	Size     int64 `json:"size"`
 	KeysZone int64 `json:"keysZone,omitempty"`
-	// Class and LocalPath are for the claim.
+	// Class and LocalPath are used for the claim.
 	Class     *string `json:"class,omitempty"`
 	LocalPath string  `json:"localPath,omitempty"`
 }
 
-// NewPodInput takes from a CacheNode the input of its pod template.
+// NewPodInput returns the input of a CacheNode's pod template.
 func NewPodInput(cacheNode effective.CacheNode) PodInput {
 	in := PodInput{
 		Name: cacheNode.Name, Pod: cacheNode.Spec.Pod,
@@ -92,7 +92,8 @@ func NewPodInput(cacheNode effective.CacheNode) PodInput {
 	return in
 }
 
-// podTLS returns the part of TLS that pods are made of. nginx begins and ends the versions of HTTP with a reload.
+// podTLS returns the part of the TLS settings that the pods are made from. The HTTP versions are left out, because
+// nginx switches them on and off by a reload.
 func podTLS(tls *v1alpha1.ListenTLS) *v1alpha1.ListenTLS {
 	if tls == nil {
 		return nil
@@ -100,7 +101,8 @@ func podTLS(tls *v1alpha1.ListenTLS) *v1alpha1.ListenTLS {
 	return &v1alpha1.ListenTLS{SecretName: tls.SecretName, Port: tls.Port}
 }
 
-// NeedsNewPods returns true if an nginx that runs one configuration cannot take the other, or would lose its index.
+// NeedsNewPods returns true if an nginx that runs one configuration cannot take the other, or would lose its index
+// with it.
 func NeedsNewPods(a, b agentapi.Revision) bool {
 	of := func(n agentapi.Revision) PodInput {
 		cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec}
@@ -121,14 +123,14 @@ func (in PodInput) keysZones() int64 {
 	return sum
 }
 
-// canonical returns the input with [effective.FormerImage] for no image: the two are the same input, so that neither an
-// upgrade of the operator nor a rollback replaces pods.
+// canonical returns the input with [effective.FormerImage] in place of an empty image. The two are the same input, so
+// that neither an upgrade of the operator nor a rollback replaces pods.
 func (in PodInput) canonical() PodInput {
 	in.Pod.Image = cmp.Or(in.Pod.Image, effective.FormerImage)
 	return in
 }
 
-// Hash identifies the input.
+// Hash returns a hash that identifies the input.
 func (in PodInput) Hash() (string, error) {
 	text, err := json.Marshal(in.canonical())
 	if err != nil {
@@ -138,27 +140,29 @@ func (in PodInput) Hash() (string, error) {
 	return hex.EncodeToString(sum[:])[:16], nil
 }
 
-// Template is a pod template and the templates of its claims, with the hash of their input. It is kept on the
-// ConfigMap. While the hash is the same, the template stays the same to the byte, whatever a newer operator would make
-// of the input.
+// Template is a pod template with the claim templates and the hash of their input. The operator stores it on the
+// ConfigMap. While the hash stays the same, the template stays the same byte for byte, even if a newer operator would
+// make another template from the same input.
 type Template struct {
 	InputHash string                         `json:"inputHash"`
 	Template  corev1.PodTemplateSpec         `json:"template"`
 	Claims    []corev1.PersistentVolumeClaim `json:"claims"`
-	// Before are the last few other templates, the latest first. If an edit is taken back while pods of the earlier
-	// template are left, it returns, and these pods stay.
+	// Before are the last few earlier templates, the newest first. If an edit is undone while pods of an earlier
+	// template still exist, that template returns, and these pods stay.
 	Before []Template `json:"before,omitempty"`
 }
 
-// templatesBefore is how many other templates are kept.
+// templatesBefore is the maximum number of earlier templates that are stored.
 const templatesBefore = 2
 
-// Images are those that new templates get from the operator. They are no input: with other ones, pods stay as they are.
+// Images are the container images that the operator puts into new templates. They are not part of the input: if they
+// change, existing pods stay as they are.
 type Images struct {
-	// Agent is where the agent comes from, AgentPullPolicy is its pull policy, "" for the cluster's default.
+	// Agent is the image that contains the agent. AgentPullPolicy is the pull policy of that image; "" for the cluster's
+	// default.
 	Agent           string
 	AgentPullPolicy corev1.PullPolicy
-	// Nginx is for a CacheNode that names none (spec.pod.image).
+	// Nginx is the image for a CacheNode that names none in spec.pod.image.
 	Nginx string
 }
 
@@ -171,10 +175,11 @@ func newTemplate(in PodInput, hash string, images Images, revision string) Templ
 	}
 }
 
-// NewTemplate returns the template to apply. It is the previous one, given as text from the ConfigMap, if that has the
-// same input. An earlier one returns if it has the same input and some pod still runs it; pods has the input hash of
-// each pod. Otherwise it is a new one with the given images, whose pods start with the given revision if that is
-// offered. changed is false if the previous template stays.
+// NewTemplate returns the template to be applied. previous is the text of the last template from the ConfigMap; pods
+// are the input hashes of the existing pods. If previous was made from the same input, NewTemplate returns it.
+// Otherwise it returns an earlier template that was made from the same input, if some pod still runs that one.
+// Otherwise it makes a new template with the given images. The pods of the new template start with the given revision
+// if that revision is offered. changed is false if previous stays.
 func NewTemplate(
 	in PodInput, previous string, pods []string, images Images, revision string,
 ) (t Template, changed bool, err error) {
@@ -200,10 +205,10 @@ func NewTemplate(
 	return next, true, nil
 }
 
-// Makeable picks the template that the StatefulSet is to have now: the latest of t and those before it from which the
-// StatefulSet controller can create the missing pods. The controller creates none while a pod of a lower ordinal lacks
-// a volume of the template: it tries to add the volume to that pod first, which no API server allows. volumes are the
-// volumes of each pod by ordinal. A pod that is being deleted is missing.
+// Makeable returns the template that the StatefulSet must have now. It is the newest of t and the earlier templates
+// from which the StatefulSet controller can create the missing pods. While a pod lacks a volume of the template, the
+// controller creates no missing pod with a higher ordinal. It first tries to add the volume to that pod, which no API
+// server allows. volumes lists the volumes of each pod by ordinal. A pod that is being deleted counts as missing.
 func (t Template) Makeable(volumes map[int][]string, replicas int) Template {
 	for _, candidate := range append([]Template{t}, t.Before...) {
 		if !candidate.isBlocked(volumes, replicas) {
@@ -224,7 +229,8 @@ func (t Template) isBlocked(volumes map[int][]string, replicas int) bool {
 	return false
 }
 
-// IsOrdered returns true while a pod lacks a volume of the template. Pods can then be created in ascending order only.
+// IsOrdered returns true while a pod lacks a volume of the template. The pods can then be created only in ascending
+// order.
 func (t Template) IsOrdered(volumes map[int][]string) bool {
 	for _, has := range volumes {
 		if t.isLacking(has) {

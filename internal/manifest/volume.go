@@ -10,8 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// LocalClass returns the StorageClass of the volumes that the operator makes. All CacheNodes share it, and it outlives
-// them.
+// LocalClass returns the StorageClass of the volumes that the operator makes. All CacheNodes share it, and it stays
+// when they are deleted.
 func LocalClass() *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"},
@@ -24,8 +24,8 @@ func LocalClass() *storagev1.StorageClass {
 	}
 }
 
-// LocalVolume returns the PersistentVolume for a disk with a localPath on a node. It has no owner, as it belongs to no
-// namespace, and no finalizer, so that it can be deleted when the operator is gone.
+// LocalVolume returns the PersistentVolume for a disk with a localPath on a node. The volume has no owner, because it
+// belongs to no namespace. It has no finalizer, so that it can be deleted when the operator is gone.
 func LocalVolume(cacheNode *v1alpha1.CacheNode, disk v1alpha1.Disk, node *corev1.Node) *corev1.PersistentVolume {
 	volume := volumeFor(naming.Volume(node.Name, disk.LocalPath.Path), node)
 	volume.Labels = naming.VolumeLabels(cacheNode.Namespace, cacheNode.Name, disk.Name, naming.RoleDisk)
@@ -38,8 +38,8 @@ func LocalVolume(cacheNode *v1alpha1.CacheNode, disk v1alpha1.Disk, node *corev1
 	return volume
 }
 
-// Placeholder returns an empty PersistentVolume that takes the place of one that cannot be mounted. It waits for the
-// given claim, on the node of the missing disk, where the pod's other disks are.
+// Placeholder returns an empty PersistentVolume in place of a volume that cannot be mounted. It is reserved for the
+// given claim. It is on the node of the missing disk, because the pod's other disks are there.
 func Placeholder(
 	cacheNode *v1alpha1.CacheNode, claim *corev1.PersistentVolumeClaim, disk string, node *corev1.Node,
 ) *corev1.PersistentVolume {
@@ -62,7 +62,7 @@ func claimSize(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	return claim.Spec.Resources.Requests.Storage()
 }
 
-// volumeFor returns what all volumes on a node have in common.
+// volumeFor returns the fields that all volumes on a node have in common.
 func volumeFor(name string, node *corev1.Node) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
@@ -82,7 +82,8 @@ func volumeFor(name string, node *corev1.Node) *corev1.PersistentVolume {
 	}
 }
 
-// Hostname returns the node's label to which volumes are tied. The kubelet may set another value than the node's name.
+// Hostname returns the value of the node label by which volumes are tied to the node. The kubelet may set another
+// value than the node's name.
 func Hostname(node *corev1.Node) string {
 	if name := node.Labels[corev1.LabelHostname]; name != "" {
 		return name

@@ -2,41 +2,42 @@ package objects
 
 import "time"
 
-// CopyPath is where an agent takes a [Lookup] by POST, and answers with a [Copy].
+// CopyPath is the URL path at which an agent accepts a [Lookup] by POST. It answers with a [Copy].
 const CopyPath = "/v1/copy"
 
-// MaxSlices is how many slices of an object an agent looks for.
+// MaxSlices is the maximum number of slices of an object for which an agent looks.
 const MaxSlices = 4096
 
 // Lookup names an object of which a pod may have a copy.
 type Lookup struct {
-	// Key is the object's, without what stands before it on a disk.
+	// Key is the key of the object, without the generation and the slice that precede it in a key on a disk.
 	Key string `json:"key"`
-	// Disk is where the copy is looked for, besides memory.
+	// Disk is the disk on which the agent looks for the copy, in addition to memory.
 	Disk string `json:"disk"`
 	// Slice is the size of a slice in bytes; 0 if objects are not stored in slices.
 	Slice int64 `json:"slice,omitempty"`
 }
 
-// Copy is what a pod has of an object.
+// Copy describes what a pod has cached of an object.
 type Copy struct {
-	// Bytes is the size of the object's files on the disk together; 0 if there are none.
+	// Bytes is the total size of the object's files on the disk; 0 if there are no files.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Slices is how many slices of the object there are, and Length the size of the whole object in bytes, as a slice says
-	// it; 0 if there are none.
+	// Slices is the number of slices of the object on the disk. Length is the size of the whole object in bytes, as a
+	// slice records it. Both are 0 if there are no slices.
 	Slices int64 `json:"slices,omitempty"`
 	Length int64 `json:"length,omitempty"`
-	// File is about the file on the disk, or the first slice there. Memory is about the copy in memory.
+	// File describes the file on the disk, or the first slice there. Memory describes the copy in memory.
 	File   Freshness `json:"file,omitzero"`
 	Memory Freshness `json:"memory,omitzero"`
 }
 
-// Freshness says until when a file is served; the zero value stands for no file.
+// Freshness contains the times until which a file is served. The zero value means that there is no file.
 type Freshness struct {
-	// Until is when the response is no longer fresh.
+	// Until is the time until which the response is fresh.
 	Until time.Time `json:"until,omitzero"`
-	// WhileRenewed and OnErrors are until when it is served after that: while another request renews it, and instead of
-	// the origin's errors. They are zero if it is not.
+	// WhileRenewed is the time until which the expired response is served while another request renews it. OnErrors is
+	// the time until which it is served instead of errors of the origin. Each of them is zero if the response is not
+	// served in this case.
 	WhileRenewed time.Time `json:"whileRenewed,omitzero"`
 	OnErrors     time.Time `json:"onErrors,omitzero"`
 }

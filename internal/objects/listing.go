@@ -10,17 +10,17 @@ import (
 // Order is the order in which objects are listed.
 type Order string
 
-// The orders: by key, the largest first, and those that arrived first.
+// The orders: by key, by size with the largest first, and by time of arrival with the oldest first.
 const (
 	ByKey  Order = "key"
 	BySize Order = "size"
 	ByAge  Order = "age"
 )
 
-// Orders are all of them.
+// Orders contains all orders.
 var Orders = []Order{ByKey, BySize, ByAge}
 
-// Compare compares two objects. Those that are equal otherwise are in the order of their keys.
+// Compare compares two objects. Objects that are equal otherwise are in the order of their keys.
 func (o Order) Compare(a, b Object) int {
 	first := 0
 	switch o {
@@ -33,11 +33,12 @@ func (o Order) Compare(a, b Object) int {
 	return cmp.Or(first, cmp.Compare(a.Key, b.Key))
 }
 
-// Listing collects what a disk has. It keeps no more than the query asks for.
+// Listing collects the objects of a disk. It keeps no more objects than the query asks for.
 type Listing struct {
 	query Query
 	store Store
-	// group is the one that the last object was in: objects that come by key come by group.
+	// group is the group of the last object. If objects are added in the order of their keys, they are also added group
+	// by group.
 	group Group
 }
 
@@ -67,7 +68,7 @@ func (l *Listing) endGroup() {
 		return
 	}
 	i := slices.IndexFunc(l.store.Groups, func(g Group) bool { return g.Name == l.group.Name })
-	if i >= 0 { // it comes once more
+	if i >= 0 { // the group was listed before
 		l.group.Add(l.store.Groups[i].Total)
 		l.store.Groups = slices.Delete(l.store.Groups, i, i+1)
 	}
@@ -75,12 +76,12 @@ func (l *Listing) endGroup() {
 	l.group = Group{}
 }
 
-// CompareGroups puts the largest group first.
+// CompareGroups orders groups by size, the largest first.
 func CompareGroups(a, b Group) int {
 	return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
 }
 
-// insert inserts into a sorted list that has a greatest length.
+// insert inserts an item into a sorted list whose maximum length is most.
 func insert[T any](list *[]T, one T, most int, compare func(a, b T) int) {
 	i, _ := slices.BinarySearchFunc(*list, one, compare)
 	if i >= most {
@@ -92,7 +93,7 @@ func insert[T any](list *[]T, one T, most int, compare func(a, b T) int) {
 	*list = slices.Insert(*list, i, one)
 }
 
-// Store returns what was collected. problem says what may be missing.
+// Store returns the objects and groups that were collected. problem says what may be missing.
 func (l *Listing) Store(problem string) Store {
 	l.endGroup()
 	l.store.Problem = problem

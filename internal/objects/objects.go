@@ -1,7 +1,8 @@
-// Package objects is how agents are asked what they have cached: a listing, or one object. It is pure.
+// Package objects defines the questions to agents about what they have cached, and the answers: a listing, or one
+// object. It is pure.
 //
-// It may import naming, layout, cachekey and purge. A new property of a listed object goes here, and the index fills it
-// in.
+// It may import naming, layout, cachekey and purge. A new property of a listed object belongs here, and the index
+// sets it.
 package objects
 
 import (
@@ -11,36 +12,37 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// Path is where an agent takes a [Query] by POST, and answers with an [Answer].
+// Path is the URL path at which an agent accepts a [Query] by POST. It answers with an [Answer].
 const Path = "/v1/objects"
 
-// MaxListed is how many objects or groups of a disk an agent lists.
+// MaxListed is the maximum number of objects, and of groups, that an agent lists for a disk.
 const MaxListed = 10_000
 
-// Query says what is to be listed.
+// Query says what to list.
 type Query struct {
 	// Target selects the objects.
 	Target purge.Target `json:"target"`
-	// Most is how many objects of each disk are listed, those that come first by Sort; 0 to MaxListed.
+	// Most is the maximum number of objects that are listed for each disk, from 0 to MaxListed. Sort determines which
+	// objects come first.
 	Most int   `json:"most,omitempty"`
 	Sort Order `json:"sort,omitempty"`
-	// Groups is how many groups of each disk are listed, the largest ones; 0 to MaxListed. Depth is how many parts of the
-	// path the name of a group has besides the host.
+	// Groups is the maximum number of groups that are listed for each disk, the largest first, from 0 to MaxListed.
+	// Depth is the number of path parts in the name of a group, after the host.
 	Groups int `json:"groups,omitempty"`
 	Depth  int `json:"depth,omitempty"`
 }
 
-// Answer is what a pod has.
+// Answer contains what a pod has cached.
 type Answer struct {
 	Stores []Store `json:"stores"`
 }
 
-// Store is what a disk has, or the memory tier.
+// Store contains what a disk, or the memory tier, has cached.
 type Store struct {
 	Name string `json:"name"`
-	// Problem is why the answer lacks objects; "" if it has all.
+	// Problem says why the answer lacks objects; "" if it lacks none.
 	Problem string `json:"problem,omitempty"`
-	// Total is about all objects that the query selects.
+	// Total counts all objects that the query selects.
 	Total   Total    `json:"total"`
 	Objects []Object `json:"objects,omitempty"`
 	Groups  []Group  `json:"groups,omitempty"`
@@ -58,7 +60,7 @@ func (t *Total) Add(other Total) {
 	t.Objects, t.Files, t.Bytes = t.Objects+other.Objects, t.Files+other.Files, t.Bytes+other.Bytes
 }
 
-// Group is a host, or a folder of it.
+// Group is a host, or a folder of a host, with the sum of its objects.
 type Group struct {
 	Name string `json:"name"`
 	Total
@@ -69,9 +71,10 @@ type Object struct {
 	Key   string   `json:"key"`
 	Tags  []string `json:"tags,omitempty"`
 	Files int64    `json:"files"`
-	// Bytes is the size of the files together.
+	// Bytes is the total size of the files.
 	Bytes int64 `json:"bytes"`
-	// Received is when its newest file arrived from the origin, and ValidUntil when the last of them is no longer fresh.
+	// Received is the time at which the object's newest file arrived from the origin. ValidUntil is the time until which
+	// at least one of its files is fresh.
 	Received   time.Time `json:"received"`
 	ValidUntil time.Time `json:"validUntil"`
 }

@@ -14,16 +14,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// introduction is how long pods trust a new certificate before one of them shows it: long enough for the kubelets to
-// bring its authority to all pods.
+// introduction is the time for which pods trust a new certificate before a pod shows it. It is long enough for the
+// kubelets to bring the certificate's authority to all pods.
 const introduction = 24 * time.Hour
 
-// WithPeers returns the data of a CacheNode's Secret with what its pods show to, and demand of, each other: one
-// certificate for all of them, signed by an authority that signs nothing else. The operator's and the agents'
-// certificates are signed by another one, so a pod cannot pass for the operator.
+// WithPeers returns the data of a CacheNode's Secret, completed with what its pods show to, and demand of, each
+// other. This is one certificate for all pods, signed by an authority that signs nothing else. Another authority
+// signs the certificates of the operator and the agents, so a pod cannot act as the operator.
 //
-// A certificate is replaced long before it expires, in two steps: first all pods get the authority of the next one, and
-// introduction later the certificate. renewAt is when to call WithPeers again.
+// A certificate is replaced long before it expires, in two steps. First, all pods get the authority of the next
+// certificate. After the time introduction, they get the certificate itself. renewAt is the time at which to call
+// WithPeers again.
 func WithPeers(
 	data, before map[string][]byte, name string, now time.Time,
 ) (with map[string][]byte, renewAt time.Time, err error) {
@@ -63,7 +64,8 @@ func WithPeers(
 	return with, now.Add(introduction), err
 }
 
-// usablePeer returns a certificate that its authority has signed for the name and that has not expired.
+// usablePeer returns a certificate that its authority has signed for the name and that has not expired. It returns
+// false if there is no such certificate.
 func usablePeer(data map[string][]byte, certificate, key, name string, now time.Time) (*x509.Certificate, bool) {
 	pair, err := tls.X509KeyPair(data[certificate], data[key])
 	if err != nil {
@@ -77,7 +79,8 @@ func usablePeer(data map[string][]byte, certificate, key, name string, now time.
 	return pair.Leaf, err == nil
 }
 
-// issuePeer adds a new certificate to the data. Its authority comes before the newest one of those that are trusted.
+// issuePeer adds a new certificate to the data, and puts its authority before the trusted authorities. Of these, it
+// keeps only the newest.
 func issuePeer(data map[string][]byte, certificate, key, name string, now time.Time) error {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

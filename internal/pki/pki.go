@@ -1,11 +1,11 @@
 // Package pki issues the certificates by which the operator and the agents of one CacheNode authenticate each other.
-// Each set has its own authority. The key of the authority is discarded when both certificates are signed, so nobody
-// can sign a third.
+// Each set of certificates has its own authority. The key of the authority is discarded after both certificates are
+// signed, so nobody can sign a third certificate.
 //
-// A set is replaced long before it expires. Until the kubelet has brought the new set to every pod, both sides trust
-// both authorities, and the operator keeps its old certificate for agents that still ask for it.
+// A set is replaced long before it expires. Until the kubelets have brought the new set to every pod, both sides
+// trust both authorities. During this time, the operator keeps its old certificate for agents that still ask for it.
 //
-// It imports naming only. Another certificate of the operator or its agents goes here.
+// It imports naming only. Another certificate of the operator or its agents belongs here.
 package pki
 
 import (
@@ -25,16 +25,16 @@ import (
 )
 
 const (
-	// Lifetime is how long a set is valid.
+	// Lifetime is the time for which a set is valid.
 	Lifetime = 90 * 24 * time.Hour
-	// Renewal is how long before its expiry a set is replaced.
+	// Renewal is the time before its expiry at which a set is replaced.
 	Renewal = 30 * 24 * time.Hour
-	// skew is how far clocks may differ.
+	// skew is the longest time by which clocks may differ.
 	skew = time.Hour
 )
 
 // Renew returns the data of the agents' Secret. It returns a new set if there is none, or if the existing set expires
-// soon, is for another name, or cannot be read. renewAt is when to call Renew again.
+// soon, is for another name, or cannot be read. renewAt is the time at which to call Renew again.
 func Renew(
 	data map[string][]byte, name string, now time.Time,
 ) (renewed map[string][]byte, renewAt time.Time, err error) {
@@ -56,7 +56,8 @@ func Renew(
 	return renewed, now.Add(Lifetime - Renewal), nil
 }
 
-// usable reports whether a set is for the name and is not to be replaced yet. end is when it expires.
+// usable reports whether a set is for the name and need not be replaced yet. end is the time at which the set
+// expires.
 func usable(data map[string][]byte, name string, now time.Time) (end time.Time, ok bool) {
 	server, err := tls.X509KeyPair(data[naming.ServerCertificateKey], data[naming.ServerKeyKey])
 	if err != nil {
@@ -83,7 +84,7 @@ func usable(data map[string][]byte, name string, now time.Time) (end time.Time, 
 	return server.Leaf.NotAfter, true
 }
 
-// issue returns a new set.
+// issue returns a new set of certificates.
 func issue(name string, now time.Time) (map[string][]byte, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -148,8 +149,8 @@ func sign(leaf, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey) (ce
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}), nil
 }
 
-// Client returns the operator's TLS configuration for the agents. It uses the newest certificate whose authority the
-// agent asks for.
+// Client returns the operator's TLS configuration for the agents. It uses the newest certificate that is signed by an
+// authority that the agent accepts.
 func Client(data map[string][]byte, name string) (*tls.Config, error) {
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(data[naming.AuthorityKey]) {

@@ -10,63 +10,65 @@ import (
 )
 
 const (
-	// RetryInterval is the time between two tries to reach an agent that is behind.
+	// RetryInterval is the time between two attempts to reach an agent that is behind.
 	RetryInterval = time.Second
-	// LookInterval is the time after which agents are compared with the journal without a reason.
+	// LookInterval is the time after which agents are compared with the journal even if nothing has happened.
 	LookInterval = 30 * time.Second
-	// CompactInterval is the time between two looks for purges that are too old.
+	// CompactInterval is the time between two searches for purges that are too old.
 	CompactInterval = time.Hour
-	// Age is how long a purge stays in the journal after it has ended, for pods that are down.
+	// Age is the time for which a purge stays in the journal after its end, for pods that are down.
 	Age = 24 * time.Hour
-	// ConfirmedFor is how long an agent's answer counts when rules are given an end.
+	// ConfirmedFor is the time for which an agent's answer counts as a confirmation before a rule is ended.
 	ConfirmedFor = 2 * time.Second
 )
 
-// State is what is known of the purges of a CacheNode at a time.
+// State contains what is known about the purges of a CacheNode at the time Now.
 type State struct {
 	Now time.Time
-	// Grace is how long all pods obey a rule before it ends.
+	// Grace is the time for which all pods obey a rule before it ends.
 	Grace time.Duration
 	// Log is the journal; nil while it is not known.
 	Log *Log
-	// Pods are those that have an address.
+	// Pods are the pods that have an address.
 	Pods []Pod
-	// Obeyed is since when all pods obey a rule without an end, by its number, as [Actions] said last.
+	// Obeyed contains, for each rule without an end, the time since which all pods obey it, by the number of the rule.
+	// It is taken from the last [Actions].
 	Obeyed map[int64]time.Time
-	// Compacted is when what is old was last removed from the journal.
+	// Compacted is the time at which old purges were last removed from the journal.
 	Compacted time.Time
 	// Purges are all CachePurges of the CacheNode, without what they purge.
 	Purges []v1alpha1.CachePurge
-	// Lost has the UIDs of purges whose places were lost with a journal: they are done once more.
+	// Lost contains the UIDs of purges whose places were lost with a journal. These purges are carried out once more.
 	Lost map[types.UID]bool
-	// Held says why purges have no place in the journal, by their UIDs.
+	// Held says why purges have no place in the journal, by the UIDs of the purges.
 	Held map[types.UID]Held
 }
 
-// Held is why a purge has no place in the journal.
+// Held is the reason why a purge has no place in the journal.
 type Held struct {
 	Message string
-	// IsFinal is true for a purge that can get none.
+	// IsFinal is true for a purge that can never get a place.
 	IsFinal bool
 }
 
-// Actions is what follows from a State.
+// Actions contains what follows from a State.
 type Actions struct {
-	// Applied is the place up to which all pods obey the journal, and Obeyed is that of the next State.
+	// Applied is the place up to which all pods obey the journal. Obeyed is the value for the next State.
 	Applied int64
 	Obeyed  map[int64]time.Time
-	// Confirm is true if the agents are to be asked whether they still obey what they know: a rule may end then.
+	// Confirm is true if the agents must be asked whether they still obey what they know, because a rule may then end.
 	Confirm bool
-	// Ends has the numbers of the rules that end now, and Compact is true if what is old is to be removed.
+	// Ends contains the numbers of the rules that end now. Compact is true if old purges must be removed from the
+	// journal.
 	Ends    []int64
 	Compact bool
-	// Due is the time until the next look.
+	// Due is the time until the next decision.
 	Due time.Duration
 }
 
 // Decide returns what to do about the purges of a CacheNode whose journal is known. A rule ends after all pods have
-// obeyed it for the grace period, if all agents have confirmed right now that they still do: a pod that does not could
-// give what it has to another one.
+// obeyed it for the grace period, if all agents have just confirmed that they still obey it. A pod that does not obey
+// it could give its objects to another pod.
 func Decide(s State) Actions {
 	serving := s.serving()
 	a := Actions{
@@ -96,7 +98,7 @@ func Decide(s State) Actions {
 	return a
 }
 
-// serving returns the pods whose nginx has begun. The others read the journal before it does.
+// serving returns the pods whose nginx has started. The other pods read the journal before nginx starts.
 func (s State) serving() (pods []Pod) {
 	for _, p := range s.Pods {
 		if p.Serves {
@@ -106,12 +108,12 @@ func (s State) serving() (pods []Pod) {
 	return pods
 }
 
-// HasStale returns true if there are URLs to make stale that an agent has not got.
+// HasStale returns true if an agent has not received all URLs that it must make stale.
 func (s State) HasStale() bool {
 	return slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.HasStale })
 }
 
-// interval returns the time until the next look if no rule is to end.
+// interval returns the time until the next decision if no rule is about to end.
 func (s State) interval() time.Duration {
 	for _, p := range s.Pods {
 		if p.IsUnknown || p.Problem != "" || p.HasStale || p.Done.Applied < s.Log.Head {
@@ -124,7 +126,7 @@ func (s State) interval() time.Duration {
 	return CompactInterval
 }
 
-// areConfirmed returns true if all pods have said right now what they have done.
+// areConfirmed returns true if all pods have just reported what they have done.
 func areConfirmed(pods []Pod, now time.Time) bool {
 	for _, p := range pods {
 		if now.Sub(p.Confirmed) > ConfirmedFor {
@@ -134,7 +136,7 @@ func areConfirmed(pods []Pod, now time.Time) bool {
 	return true
 }
 
-// Follow returns the journal after actions at a time: a copy, to be written.
+// Follow returns a copy of the journal after the actions at a time. The caller must write it.
 func (l *Log) Follow(a Actions, now time.Time) *Log {
 	next := l.Clone()
 	if a.Compact {

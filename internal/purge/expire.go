@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// MissingPatience is how long a purge waits for a CacheNode that does not exist.
+	// MissingPatience is the time for which a purge waits for a CacheNode that does not exist.
 	MissingPatience = time.Hour
-	// MissingTTL is after which time such a purge is deleted if it does not say so itself.
+	// MissingTTL is the time after which such a purge is deleted, if the purge does not set a time itself.
 	MissingTTL = 24 * time.Hour
 )
 
-// Orphans returns the statuses that have changed of purges whose CacheNode is known to be missing since a time, and the
-// time until the next look. Purges are carried out if the CacheNode is created soon, as git can bring about. Later they
-// have failed, and after a day they are deleted: nobody else would do that.
+// Orphans returns the changed statuses of purges whose CacheNode does not exist, and the time until the next call.
+// since is the time since which the CacheNode is known to be missing. If the CacheNode is created soon, as can happen
+// with git, the purges are carried out. Otherwise they fail, and after a day they are deleted, because nobody else
+// would delete them.
 func (s State) Orphans(since time.Time) (changes []Change, due time.Duration) {
 	due = CompactInterval
 	for i := range s.Purges {
@@ -36,7 +37,7 @@ func (s State) Orphans(since time.Time) (changes []Change, due time.Duration) {
 }
 
 // orphan returns the status of a purge whose CacheNode is known to be missing since a time, and how long the purge
-// still waits. What was applied is settled in the end: no pod serves anything.
+// still waits. A purge that was applied finally settles, because no pod serves anything.
 func orphan(cp *v1alpha1.CachePurge, since, now time.Time) (s v1alpha1.CachePurgeStatus, left time.Duration) {
 	if cp.CreationTimestamp.After(since) {
 		since = cp.CreationTimestamp.Time
@@ -55,8 +56,8 @@ func orphan(cp *v1alpha1.CachePurge, since, now time.Time) (s v1alpha1.CachePurg
 	return s, left
 }
 
-// Expired returns the finished purges whose time has come, to be deleted, and the time until the next one's. Purges
-// that do not say how long they stay have a default; 0 means that they stay.
+// Expired returns the finished purges that must be deleted now, and the time until the next purge must be deleted.
+// ttl is for purges that do not say how long they stay; 0 means that they stay.
 func (s State) Expired(ttl time.Duration) (expired []*v1alpha1.CachePurge, due time.Duration) {
 	due = CompactInterval
 	for i := range s.Purges {

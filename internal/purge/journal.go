@@ -7,29 +7,30 @@ import (
 	"time"
 )
 
-// Rule is a purge that was given a number.
+// Rule is a purge that has a number.
 type Rule struct {
 	// Number is the place of the purge in the journal.
 	Number int64 `json:"number"`
-	// Changed is the place of the rule's last change: Number, or a later place once it has an end.
+	// Changed is the place of the rule's last change. It is Number, or a later place after the rule was given an end.
 	Changed int64 `json:"changed"`
-	// Until is the end of the rule: responses that arrived later are spared. Zero means that it has none yet, because
-	// some pod may still have a purged object, from which another pod can fill.
+	// Until is the end of the rule: the rule does not affect responses that arrived later. Zero means that the rule has
+	// no end yet, because some pod may still have a purged object from which another pod can fill.
 	Until time.Time `json:"until,omitzero"`
-	// UID and Name are those of the CachePurge.
+	// UID and Name are the UID and the name of the CachePurge.
 	UID  string `json:"uid"`
 	Name string `json:"name"`
-	// Soft rules make objects stale, others remove them.
+	// Soft is true for rules that make objects stale. Other rules remove objects.
 	Soft bool `json:"soft,omitempty"`
 	Target
 }
 
-// Journal is the list of purges of a CacheNode. A place in it is a number that only grows. Places are at least the
-// milliseconds of the Unix time, so they go on growing if a journal is lost and another one begins.
+// Journal is the list of purges of a CacheNode. A place in the journal is a number, and places only grow. A place is
+// at least the Unix time in milliseconds. Places therefore go on growing if a journal is lost and another one begins.
 type Journal struct {
-	// Floor is the last place that the journal no longer knows. What a disk has that has not applied it is not trusted.
+	// Floor is the last place that the journal no longer knows. The objects of a disk that has not applied this place
+	// are not trusted.
 	Floor int64 `json:"floor"`
-	// Head is the last place.
+	// Head is the last place in the journal.
 	Head int64 `json:"head"`
 	// Rules are sorted by Number.
 	Rules []Rule `json:"rules,omitempty"`
@@ -41,7 +42,7 @@ func (j *Journal) next(now time.Time) int64 {
 	return j.Head
 }
 
-// Add gives a purge a place.
+// Add adds a purge to the journal, at the next place.
 func (j *Journal) Add(now time.Time, r Rule) Rule {
 	r.Number = j.next(now)
 	r.Changed, r.Until = r.Number, time.Time{}
@@ -49,7 +50,8 @@ func (j *Journal) Add(now time.Time, r Rule) Rule {
 	return r
 }
 
-// Seal gives the rule at a place an end. It does nothing if there is no such rule or if it has one.
+// Seal gives an end to the rule at a place. It does nothing if there is no such rule, or if the rule already has an
+// end.
 func (j *Journal) Seal(now time.Time, number int64, until time.Time) {
 	if i, known := j.find(number); known && j.Rules[i].Until.IsZero() {
 		j.Rules[i].Changed, j.Rules[i].Until = j.next(now), until
@@ -67,7 +69,7 @@ func (j Journal) Since(place int64) []Rule {
 	return rules
 }
 
-// Merge takes what changed in a later journal. rules are those that changed since j's head.
+// Merge takes over the changes of a later journal. rules are the rules that changed since j's head.
 func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	for _, r := range rules {
 		i, known := j.find(r.Number)
@@ -82,7 +84,8 @@ func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	j.raise(floor)
 }
 
-// FirstOpen returns the number of the first open rule among the last n rules; math.MaxInt64 if none of them is open.
+// FirstOpen returns the number of the first rule without an end among the last n rules; math.MaxInt64 if all of them
+// have an end.
 func (j Journal) FirstOpen(n int) int64 {
 	for _, r := range j.Rules[max(len(j.Rules)-n, 0):] {
 		if r.Until.IsZero() {
@@ -107,12 +110,12 @@ func (j Journal) Get(number int64) (r Rule, known bool) {
 	return j.Rules[i], true
 }
 
-// find returns where the rule with a number is, or would be.
+// find returns the index of the rule with a number, or the index at which such a rule would be.
 func (j Journal) find(number int64) (at int, known bool) {
 	return slices.BinarySearchFunc(j.Rules, number, func(r Rule, n int64) int { return cmp.Compare(r.Number, n) })
 }
 
-// raise raises the floor, and forgets the rules below it.
+// raise raises the floor, and removes the rules that did not change after it.
 func (j *Journal) raise(floor int64) {
 	if floor > j.Floor {
 		j.Floor = floor
@@ -120,14 +123,14 @@ func (j *Journal) raise(floor int64) {
 	}
 }
 
-// Unlimited is a number of bytes that no journal has.
+// Unlimited is a number of bytes that no journal reaches.
 const Unlimited = math.MaxInt
 
-// Compact removes rules that ended before a time, and the oldest rules while all together take more than most bytes. It
-// keeps every open rule, all rules after the first open one, and all rules that some pod has not applied. It reports
-// whether it removed any.
+// Compact removes rules that ended before a time. It also removes the oldest rules while all rules together take more
+// than most bytes. It keeps every rule without an end, all rules after the first such rule, and all rules that some
+// pod has not applied. It reports whether it removed any rule.
 func (j *Journal) Compact(before time.Time, most int, applied int64) bool {
-	kept := min(j.Head, applied) // no rule that changed after this place is forgotten
+	kept := min(j.Head, applied) // no rule that changed after this place is removed
 	for _, r := range j.Rules {
 		if r.Until.IsZero() {
 			kept = min(kept, r.Number-1)
@@ -135,7 +138,7 @@ func (j *Journal) Compact(before time.Time, most int, applied int64) bool {
 	}
 	size, target := j.Size(), most
 	if size > most {
-		target = most / 4 * 3 // so that it is not done again at once
+		target = most / 4 * 3 // so that Compact is not needed again at once
 	}
 	floor := j.Floor
 	for _, r := range j.Rules {
@@ -151,7 +154,7 @@ func (j *Journal) Compact(before time.Time, most int, applied int64) bool {
 	return true
 }
 
-// Size returns about how many bytes the journal takes before it is compressed.
+// Size returns the approximate size of the journal in bytes, before compression.
 func (j Journal) Size() (n int) {
 	for _, r := range j.Rules {
 		n += r.Size()
@@ -159,7 +162,7 @@ func (j Journal) Size() (n int) {
 	return n
 }
 
-// Size returns about how many bytes a rule takes before it is compressed.
+// Size returns the approximate size of a rule in bytes, before compression.
 func (r Rule) Size() int {
 	n := 128
 	for _, list := range [][]string{r.URLs, r.Prefixes, r.Hosts, r.Tags} {
@@ -170,10 +173,10 @@ func (r Rule) Size() int {
 	return n
 }
 
-// Encode returns the journal as text, compressed.
+// Encode returns the journal as compressed text.
 func (j Journal) Encode() ([]byte, error) { return encode(j) }
 
-// Decode reads what Encode wrote.
+// Decode reads the text that Encode has returned.
 func Decode(text []byte) (j Journal, err error) {
 	if err := decode(text, &j); err != nil {
 		return Journal{}, err

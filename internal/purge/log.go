@@ -8,29 +8,31 @@ import (
 )
 
 const (
-	// Slots is how many segments are stored at most, one in each slot.
+	// Slots is the maximum number of segments that are stored, one in each slot.
 	Slots = naming.PurgesSlots
-	// SegmentSize is how many bytes of purges a segment has, before it is compressed, unless one purge alone has more.
+	// SegmentSize is the maximum size of the purges in a segment in bytes, before compression. A segment with a single
+	// purge may be larger.
 	SegmentSize = 256 << 10
-	// MaxRule is how many bytes a purge may have, so that a segment can be stored however little can be compressed.
+	// MaxRule is the maximum size of a purge in bytes. It is so low that a segment can be stored even if compression
+	// hardly makes it smaller.
 	MaxRule = 768 << 10
 )
 
-// Log is the journal together with the segments in which it is stored. The zero value is an empty one. It is not safe
-// for concurrent use.
+// Log is the journal together with the segments in which it is stored. The zero value is an empty journal. Log is not
+// safe for concurrent use.
 type Log struct {
 	Journal
 	segments [Slots]*Segment
 	// last is the slot of the last segment.
 	last int
-	// changed are the slots to be written, in their order.
+	// changed are the slots that must be written, in the order in which they are written.
 	changed []int
 }
 
-// NewLog begins a journal after a place, with nothing stored.
+// NewLog returns a journal that begins after a place and of which nothing is stored.
 func NewLog(after int64) *Log { return &Log{Journal: Journal{Floor: after, Head: after}} }
 
-// OpenLog returns the journal that is stored in slots; nil means that a slot has nothing.
+// OpenLog returns the journal that is stored in slots. A segment is nil if the slot is empty.
 func OpenLog(segments [Slots]*Segment) *Log {
 	l := &Log{segments: segments}
 	var list []Segment
@@ -47,7 +49,7 @@ func OpenLog(segments [Slots]*Segment) *Log {
 	return l
 }
 
-// Restart forgets what is stored, and begins a journal after a place.
+// Restart discards the stored journal, and begins a new journal after a place.
 func (l *Log) Restart(after int64) {
 	after = max(after, l.Head)
 	l.Journal, l.changed = Journal{Floor: after, Head: after}, nil
@@ -67,7 +69,7 @@ func (l *Log) Restart(after int64) {
 	}
 }
 
-// IsWhole returns true if no later segment was ever begun than the last one that is stored.
+// IsWhole returns true if the last stored segment is the last segment that was ever begun.
 func (l *Log) IsWhole() bool {
 	s := l.segments[l.last]
 	return s != nil && !s.Closed
@@ -87,7 +89,7 @@ func (l *Log) Clone() *Log {
 	return &c
 }
 
-// Add gives a purge a place. It returns false if the journal is full, and has then done nothing.
+// Add adds a purge to the journal. If the journal is full, it does nothing and returns false.
 func (l *Log) Add(now time.Time, r Rule) bool {
 	if !l.fits(r.Size()) {
 		return false
@@ -98,7 +100,8 @@ func (l *Log) Add(now time.Time, r Rule) bool {
 	return true
 }
 
-// Seal gives the rule at a place an end. It does nothing if there is no such rule or if it has one.
+// Seal gives an end to the rule at a place. It does nothing if there is no such rule, or if the rule already has an
+// end.
 func (l *Log) Seal(now time.Time, number int64, until time.Time) {
 	i, known := l.find(number)
 	if !known || !l.Rules[i].Until.IsZero() {
@@ -110,14 +113,14 @@ func (l *Log) Seal(now time.Time, number int64, until time.Time) {
 	s.Head = l.Head
 }
 
-// Compact removes old rules; see [Journal.Compact]. A slot whose rules are all gone can then be used again.
+// Compact removes old rules; see [Journal.Compact]. If all rules of a slot are removed, the slot can be used again.
 func (l *Log) Compact(before time.Time, most int, applied int64) {
 	if l.Journal.Compact(before, most, applied) {
 		l.tail(0)
 	}
 }
 
-// Rewrite marks the segments in some slots to be written once more.
+// Rewrite marks the segments in some slots, so that they are written once more.
 func (l *Log) Rewrite(slots []int) {
 	for _, i := range slots {
 		if l.segments[i] != nil {
@@ -126,7 +129,7 @@ func (l *Log) Rewrite(slots []int) {
 	}
 }
 
-// Blank marks slots that cannot be read to be written as segments of nothing.
+// Blank marks slots that cannot be read, so that they are overwritten with empty segments.
 func (l *Log) Blank(slots []int) {
 	for _, slot := range slots {
 		l.segments[slot] = &Segment{Closed: true}
@@ -134,7 +137,7 @@ func (l *Log) Blank(slots []int) {
 	}
 }
 
-// Changed returns the slots to be written, in this order, and their segments.
+// Changed returns the slots that must be written, in the order in which they are written, and their segments.
 func (l *Log) Changed() (slots []int, segments []Segment) {
 	for _, i := range l.changed {
 		segments = append(segments, *l.segments[i])
@@ -142,20 +145,20 @@ func (l *Log) Changed() (slots []int, segments []Segment) {
 	return l.changed, segments
 }
 
-// Written says that all that has changed is stored.
+// Written notes that all changes are stored.
 func (l *Log) Written() { l.changed = nil }
 
-// isFree returns true for a slot whose segment, if it has one, has nothing that is in the journal.
+// isFree returns true for a slot that has no segment, or whose segment contains nothing that is still in the journal.
 func (l *Log) isFree(slot int) bool {
 	s := l.segments[slot]
 	if s == nil {
 		return true
 	}
-	i, _ := l.find(s.After + 1) // the first rule after what came before the segment
+	i, _ := l.find(s.After + 1) // the first rule after the previous segment
 	return s.Closed && s.Head <= l.Floor && (i == len(l.Rules) || l.Rules[i].Number > s.Head)
 }
 
-// fits returns true if a rule can be added, and all rules can still get their ends.
+// fits returns true if there is room for a rule, and also for the ends of all rules.
 func (l *Log) fits(size int) bool {
 	room := 0
 	for slot := range l.segments {
@@ -171,7 +174,7 @@ func (l *Log) fits(size int) bool {
 	return room >= min(size, SegmentSize)+endSize*(l.open()+1)
 }
 
-// open returns how many rules have no end.
+// open returns the number of rules without an end.
 func (l *Log) open() (n int) {
 	for _, r := range l.Rules {
 		if r.Until.IsZero() {
@@ -181,7 +184,8 @@ func (l *Log) open() (n int) {
 	return n
 }
 
-// tail returns the segment that has room for size bytes: the last one, or a new one. It will be written.
+// tail returns the segment that has room for size bytes: the last segment, or a new one. It marks the segment, so
+// that it will be written.
 func (l *Log) tail(size int) *Segment {
 	s := l.segments[l.last]
 	next := (l.last + 1) % Slots

@@ -33,7 +33,7 @@ func (p Patterns) covers(key string) bool {
 	return slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// Names returns true for a key that the patterns are about whatever its tags are.
+// Names returns true for a key that the patterns match whatever its tags are.
 func (p Patterns) Names(key string) bool {
 	_, found := slices.BinarySearch(p.Keys, key)
 	return found || p.covers(key)

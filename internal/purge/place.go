@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Unplaced returns the purges that are to get a place in the journal, the oldest first.
+// Unplaced returns the purges that still need a place in the journal, the oldest first.
 func (s State) Unplaced() (purges []*v1alpha1.CachePurge) {
 	rules := s.rules()
 	for i := range s.Purges {
@@ -39,7 +39,8 @@ func (s State) rules() map[string]Rule {
 	return rules
 }
 
-// place returns the place that a purge had whose rule is not in the journal; 0 if it had none, or if it was lost.
+// place returns the place of a purge whose rule is no longer in the journal; 0 if the purge had no place, or if its
+// place was lost.
 func (s State) place(cp *v1alpha1.CachePurge) int64 {
 	if s.Lost[cp.UID] || cp.Status.Number > s.Log.Floor {
 		return 0
@@ -47,7 +48,7 @@ func (s State) place(cp *v1alpha1.CachePurge) int64 {
 	return cp.Status.Number
 }
 
-// Unfinished returns the UIDs of the purges that have not ended and had a place that is not above a floor.
+// Unfinished returns the UIDs of the purges that are not finished and whose place is not above a floor.
 func (s State) Unfinished(floor int64) map[types.UID]bool {
 	uids := map[types.UID]bool{}
 	for i := range s.Purges {
@@ -58,7 +59,7 @@ func (s State) Unfinished(floor int64) map[types.UID]bool {
 	return uids
 }
 
-// TargetOf returns what a CachePurge is about.
+// TargetOf returns the target of a CachePurge.
 func TargetOf(spec v1alpha1.CachePurgeSpec) Target {
 	hosts := make([]string, len(spec.Hosts))
 	for i, h := range spec.Hosts {
@@ -67,8 +68,8 @@ func TargetOf(spec v1alpha1.CachePurgeSpec) Target {
 	return Target{URLs: spec.URLs, Prefixes: spec.Prefixes, Hosts: hosts, Tags: spec.Tags, Everything: spec.Everything}
 }
 
-// RuleOf returns the rule of a CachePurge, which has no place yet. The error begins with the path of the field. The
-// spec is the purge's whole one, and the policy is that of the CacheNode.
+// RuleOf returns the rule of a CachePurge, which has no place yet. The error begins with the path of the field. spec
+// is the complete spec of the purge, and policy is the cache policy of the CacheNode.
 func RuleOf(cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, policy v1alpha1.CachePolicy) (Rule, error) {
 	target := TargetOf(spec)
 	if err := target.Check(policy); err != nil {
@@ -82,9 +83,9 @@ func RuleOf(cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, policy v1alph
 	return r, nil
 }
 
-// Place gives a rule a place at a time. If the journal is full, what ended longest ago is forgotten, but only if that
-// makes enough room: disks that have been out of use since then lose what they have. Applied is the place up to which
-// all pods obey the journal. Place returns false if the journal stays full, and has then done nothing.
+// Place adds a rule to the journal at a time. If the journal is full, it first removes the rules that ended longest
+// ago, but only if that makes enough room. Disks that have been out of use since then lose their objects. applied is
+// the place up to which all pods obey the journal. If the journal stays full, Place does nothing and returns false.
 func (l *Log) Place(now time.Time, r Rule, applied int64) bool {
 	if l.Add(now, r) {
 		return true

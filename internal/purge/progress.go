@@ -11,26 +11,29 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Pod is what is known of a pod that may serve from its cache.
+// Pod contains what is known about a pod that may serve from its cache.
 type Pod struct {
 	Name string
-	// Done is what its agent has said last; the zero value if it has said nothing yet.
+	// Done is the last answer of the pod's agent; the zero value if the agent has not answered yet.
 	Done Done
-	// Answered is when its agent said that it had applied more than before; the zero value if it has not yet.
+	// Answered is the time at which the agent last reported that it had applied more than before; the zero value if it
+	// has not reported that yet.
 	Answered time.Time
-	// Problem is why the agent was not reached, or has not answered; "" if it did.
+	// Problem says why the agent was not reached, or has not answered; "" if it has answered.
 	Problem string
-	// IsUnknown is true if this operator has not heard of it yet.
+	// IsUnknown is true while this operator does not know what the agent has done.
 	IsUnknown bool
-	// Confirmed is when the last request began that its agent has answered; the zero value if it has answered none.
+	// Confirmed is the time at which the last request began that the agent has answered; the zero value if it has
+	// answered none.
 	Confirmed time.Time
-	// HasStale is true if there are URLs for it to make stale that it has not got.
+	// HasStale is true if the agent has not received all URLs that it must make stale.
 	HasStale bool
-	// Serves is true once its nginx has begun, or is about to. Before, it reads the journal first.
+	// Serves is true if the pod's nginx has started, or is about to start. Otherwise the pod will read the journal
+	// before nginx starts.
 	Serves bool
 }
 
-// Applied returns the place up to which all pods obey the journal; head if there are none.
+// Applied returns the place up to which all pods obey the journal; head if there are no pods.
 func Applied(pods []Pod, head int64) int64 {
 	for _, p := range pods {
 		head = min(head, p.Done.Applied)
@@ -38,7 +41,7 @@ func Applied(pods []Pod, head int64) int64 {
 	return head
 }
 
-// phase returns how far a rule has come where everything up to the place applied is obeyed.
+// phase returns the phase of a rule in a pod, or on a disk, that obeys the journal up to the place applied.
 func (r Rule) phase(applied int64) v1alpha1.PurgePhase {
 	switch {
 	case !r.Until.IsZero() && applied >= r.Changed:
@@ -62,19 +65,19 @@ func (p Pod) message() string {
 	return "the agent has not applied it yet"
 }
 
-// order is the phases, from the least.
+// order contains the phases, from the first to the last.
 var order = []v1alpha1.PurgePhase{v1alpha1.PurgePending, v1alpha1.PurgeApplied, v1alpha1.PurgeSettled}
 
-// What a status lists: pods, disks over all pods, and bytes of messages. A pod that somebody else controls says what it
-// likes of 33 disks, and a CacheNode can have thousands of purges.
+// Limits of a status: the number of pods, the number of disks in all pods together, and the bytes of messages. A pod
+// that somebody else controls can report anything about 33 disks, and a CacheNode can have thousands of purges.
 const (
 	maxPods  = 100
 	maxDisks = 256
 	maxTexts = 16 << 10
 )
 
-// Progress returns how far a rule has come: the phase, the message, the counts and the pods of a status. Before is the
-// status until now.
+// Progress returns the phase, the message, the counts and the pods in the status of a rule. before is the status
+// until now.
 func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.CachePurgeStatus) {
 	s.Number, s.Phase = r.Number, v1alpha1.PurgeSettled
 	if r.Until.IsZero() {
@@ -99,7 +102,7 @@ func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.
 	})
 	s.SlowestPod = slowest(s.Pods)
 	if s.Phase != v1alpha1.PurgePending && before.Phase != v1alpha1.PurgePending && before.SlowestPod != "" {
-		s.SlowestPod = before.SlowestPod // pods that have joined since were not waited for
+		s.SlowestPod = before.SlowestPod // nobody waited for pods that have joined since
 	}
 	s.Pods = bounded(s.Pods)
 	if s.Phase == v1alpha1.PurgePending {
@@ -108,7 +111,7 @@ func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.
 	return s
 }
 
-// bounded returns the pods that a status lists, the first ones with their disks and messages.
+// bounded returns the pods that a status lists. Only the first pods have their disks and messages.
 func bounded(pods []v1alpha1.PurgePodStatus) []v1alpha1.PurgePodStatus {
 	pods = pods[:min(len(pods), maxPods)]
 	disks, texts := maxDisks, maxTexts
@@ -129,10 +132,10 @@ func bounded(pods []v1alpha1.PurgePodStatus) []v1alpha1.PurgePodStatus {
 	return pods
 }
 
-// rank returns the place of a phase, from the least.
+// rank returns the position of a phase in order.
 func rank(p v1alpha1.PurgePhase) int { return slices.Index(order, p) }
 
-// progress returns how far a rule has come in a pod.
+// progress returns the status of a rule in a pod.
 func (p Pod) progress(r Rule) v1alpha1.PurgePodStatus {
 	s := v1alpha1.PurgePodStatus{Name: p.Name, Phase: r.phase(p.Done.Applied)}
 	if s.Phase == v1alpha1.PurgePending {
@@ -146,7 +149,7 @@ func (p Pod) progress(r Rule) v1alpha1.PurgePodStatus {
 		d := v1alpha1.PurgeDiskStatus{
 			Name: store.Name, Phase: r.phase(max(store.Applied, p.Done.Applied)), Files: count.Files, Bytes: count.Bytes,
 		}
-		if store.Reason != "" { // nginx uses it, and it is behind
+		if store.Reason != "" { // nginx uses the store, and the store is behind
 			d.Phase, d.Message = r.phase(store.Applied), cut(store.Reason, 256)
 		}
 		if d.Files > 0 || d.Phase == v1alpha1.PurgePending {
@@ -156,7 +159,8 @@ func (p Pod) progress(r Rule) v1alpha1.PurgePodStatus {
 	return s
 }
 
-// slowest returns the pod that is behind, or was the last. The pods are sorted by phase.
+// slowest returns the name of a pod that is behind. If no pod is behind, it returns the pod that applied the purge
+// last. The pods are sorted by phase.
 func slowest(pods []v1alpha1.PurgePodStatus) (name string) {
 	var last time.Time
 	for _, p := range pods {

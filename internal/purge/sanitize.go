@@ -8,11 +8,11 @@ import (
 
 var storeName = regexp.MustCompile(`^[a-z][-a-z0-9]{0,31}$`)
 
-// maxStores is how many stores a pod has at most: 32 disks and the memory tier.
+// maxStores is the maximum number of stores of a pod: 32 disks and the memory tier.
 const maxStores = 33
 
-// Sanitize returns the parts of an answer that have a valid form. Somebody else may control a pod, and what its agent
-// says ends up in a status.
+// Sanitize returns the valid parts of an answer. An attacker may control a pod, and the answer of its agent is copied
+// into a status.
 func Sanitize(d Done) Done {
 	clean := Done{Head: max(d.Head, 0), Applied: max(d.Applied, 0)}
 	for _, s := range d.Stores[:min(len(d.Stores), maxStores)] {

@@ -11,33 +11,35 @@ import (
 	"time"
 )
 
-// Segment is a part of the journal as it is stored. Only the last one changes, so that a write stays small.
+// Segment is a part of the journal in the form in which it is stored. Only the last segment changes, so that a write
+// stays small.
 type Segment struct {
-	// After is the head of the journal before the segment, and Head the last place in it.
+	// After is the last place before the segment. Head is the last place in the segment.
 	After int64 `json:"after"`
 	Head  int64 `json:"head"`
-	// Floor is that of the journal when the segment was written.
+	// Floor is the floor of the journal when the segment was written.
 	Floor int64 `json:"floor"`
-	// Rules got their places in this segment, without their ends. Ends were given in it, to rules of any segment.
+	// Rules are the rules that got their places in this segment, without their ends. Ends are the ends that were given
+	// in this segment, to rules of any segment.
 	Rules []Rule `json:"rules,omitempty"`
 	Ends  []End  `json:"ends,omitempty"`
-	// Closed is true if another segment comes after it. That is written before the other one begins, so that nobody who
-	// does not know of it goes on with this one.
+	// Closed is true if another segment comes after this one. Closed is written before the other segment begins. A
+	// writer that does not know of the other segment therefore does not continue this one.
 	Closed bool `json:"closed,omitempty"`
 }
 
 // End is the end of a rule.
 type End struct {
-	// Number is that of the rule, and Changed the place of the end.
+	// Number is the number of the rule. Changed is the place of its end.
 	Number  int64     `json:"number"`
 	Changed int64     `json:"changed"`
 	Until   time.Time `json:"until"`
 }
 
-// endSize is about how many bytes an end takes before it is compressed.
+// endSize is the approximate size of an end in bytes, before compression.
 const endSize = 96
 
-// size returns about how many bytes a segment takes before it is compressed.
+// size returns the approximate size of a segment in bytes, before compression.
 func (s Segment) size() int {
 	n := endSize * len(s.Ends)
 	for _, r := range s.Rules {
@@ -46,7 +48,8 @@ func (s Segment) size() int {
 	return n
 }
 
-// Join returns the journal that segments make up. A journal of which a part is lost begins after that part.
+// Join returns the journal that consists of the segments. If a part of the journal is lost, the result begins after
+// that part.
 func Join(segments []Segment) (j Journal) {
 	segments = slices.Clone(segments)
 	slices.SortFunc(segments, func(a, b Segment) int {
@@ -77,8 +80,8 @@ func Join(segments []Segment) (j Journal) {
 	return j
 }
 
-// HasGap returns true if a part of the journal is lost: it begins later than it was to begin when any segment was
-// written.
+// HasGap returns true if a part of the journal is lost. In this case, the journal begins after the highest floor that
+// a segment recorded.
 func HasGap(segments []Segment) bool {
 	floor := int64(0)
 	for _, s := range segments {
@@ -87,16 +90,16 @@ func HasGap(segments []Segment) bool {
 	return Join(segments).Floor > floor
 }
 
-// Encode returns the segment as text, compressed.
+// Encode returns the segment as compressed text.
 func (s Segment) Encode() ([]byte, error) { return encode(s) }
 
-// DecodeSegment reads what Encode wrote.
+// DecodeSegment reads the text that Encode has returned.
 func DecodeSegment(text []byte) (s Segment, err error) {
 	err = decode(text, &s)
 	return s, err
 }
 
-// encode returns a part of the journal as text, compressed.
+// encode returns a part of the journal as compressed text.
 func encode(of any) ([]byte, error) {
 	var text bytes.Buffer
 	to, err := gzip.NewWriterLevel(&text, gzip.BestSpeed)
@@ -110,10 +113,10 @@ func encode(of any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// maxDecoded is how many bytes of a journal are read.
+// maxDecoded is the maximum number of bytes that are read of a journal, after decompression.
 const maxDecoded = 64 << 20
 
-// decode reads what encode wrote.
+// decode reads the text that encode has returned.
 func decode(text []byte, to any) error {
 	from, err := gzip.NewReader(bytes.NewReader(text))
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// IsFinished returns true for a purge that needs nothing more.
+// IsFinished returns true for a purge that has settled or failed.
 func IsFinished(cp *v1alpha1.CachePurge) bool {
 	return cp.Status.Phase == v1alpha1.PurgeSettled || cp.Status.Phase == v1alpha1.PurgeFailed
 }
 
-// Change is a status to be written.
+// Change is a status that must be written.
 type Change struct {
 	Purge *v1alpha1.CachePurge
 	Next  v1alpha1.CachePurgeStatus
@@ -43,12 +43,12 @@ func (s State) Statuses() (changes []Change) {
 	return changes
 }
 
-// differs returns true if the next status is to be written.
+// differs returns true if the next status must be written.
 func differs(before, next v1alpha1.CachePurgeStatus) bool {
 	return !equality.Semantic.DeepEqual(before, next)
 }
 
-// next returns the next status of a purge that has not ended, without times and conditions.
+// next returns the next status of a purge that is not finished, without times and conditions.
 func (s State) next(cp *v1alpha1.CachePurge, rules map[string]Rule, pods []Pod) v1alpha1.CachePurgeStatus {
 	held := s.Held[cp.UID]
 	if s.Log == nil { // the phase stays
@@ -67,19 +67,20 @@ func (s State) next(cp *v1alpha1.CachePurge, rules map[string]Rule, pods []Pod) 
 		next := Progress(rule, pods, cp.Status)
 		if next.Phase == v1alpha1.PurgePending && cp.Status.Phase == v1alpha1.PurgeApplied &&
 			slices.ContainsFunc(pods, func(p Pod) bool { return p.IsUnknown }) {
-			return *cp.Status.DeepCopy() // this operator has just begun
+			return *cp.Status.DeepCopy() // this operator has just started
 		}
 		return next
 	case held.Message != "":
 		return v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending, Message: held.Message}
-	case s.place(cp) != 0: // it had ended when the journal forgot it
+	case s.place(cp) != 0: // the rule had ended when the journal removed it
 		ended := Rule{Number: cp.Status.Number, Changed: s.Log.Floor, Until: s.Now}
 		return Progress(ended, pods, cp.Status)
 	}
 	return v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending}
 }
 
-// stamp completes the next status of a purge: what only grows, when it came to its phase, and the conditions.
+// stamp completes the next status of a purge: the counts, which only grow, the times at which it came to its phases,
+// and the conditions.
 func stamp(next *v1alpha1.CachePurgeStatus, cp *v1alpha1.CachePurge, now time.Time) {
 	before := cp.Status
 	next.ObservedGeneration = cp.Generation
@@ -96,7 +97,7 @@ func stamp(next *v1alpha1.CachePurgeStatus, cp *v1alpha1.CachePurge, now time.Ti
 	next.Conditions = conditions(*next, before.Conditions, cp.Generation)
 }
 
-// conditions returns the conditions that follow from the phase. Reconciling and Stalled are those of kstatus.
+// conditions returns the conditions that follow from the phase. Reconciling and Stalled are conditions of kstatus.
 func conditions(
 	s v1alpha1.CachePurgeStatus, before []metav1.Condition, generation int64,
 ) (list []metav1.Condition) {

@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// Never is the end of a rule that has none yet.
+// Never stands for the end of a rule that has no end yet.
 var Never = time.Unix(1<<40, 0)
 
-// margin is added to the end of a rule: headers have whole seconds, and the clocks of nodes differ.
+// margin is added to the end of a rule, because headers contain whole seconds and the clocks of nodes differ.
 const margin = 2 * time.Second
 
-// Effect is what is to become of an object.
+// Effect is what happens to an object.
 type Effect int
 
-// The effects, the stronger the greater.
+// The effects. A stronger effect has a greater value.
 const (
 	Keep Effect = iota
 	Expire
 	Remove
 )
 
-// Verdict is what is to become of an object, and the number of the rule that says so.
+// Verdict is what happens to an object, and the number of the rule that decides it.
 type Verdict struct {
 	Effect Effect
 	Number int64
 }
 
-// Table answers which rules an object matches. It is not safe for concurrent use.
+// Table finds the rules that match an object. It is not safe for concurrent use.
 type Table struct{ hard, soft ends }
 
-// ends are, of the rules about a key, a beginning of keys and a tag, those that end last.
+// ends contains the rule that ends last for each key, each prefix of keys and each tag.
 type ends struct{ keys, prefixes, tags texts }
 
-// texts have a rule for each text, and how many of the texts have a length.
+// texts contains a rule for each text, and the number of texts of each length.
 type texts struct {
 	ends    map[string]end
 	lengths map[int]int
@@ -42,7 +42,7 @@ type texts struct {
 type end struct {
 	at     time.Time
 	number int64
-	// rules is how many rules are about the text.
+	// rules is the number of rules that contain the text.
 	rules int
 }
 
@@ -68,7 +68,8 @@ func (t *Table) Add(r Rule, p Patterns) {
 	}
 }
 
-// Remove removes a rule that was added with the same patterns. Like all others of the table, it must have no end.
+// Remove removes a rule that was added with the same patterns. This rule and all other rules of the table must have
+// no end.
 func (t *Table) Remove(r Rule, p Patterns) {
 	for all, text := range t.texts(r, p) {
 		last, ok := all.ends[text]
@@ -85,7 +86,7 @@ func (t *Table) Remove(r Rule, p Patterns) {
 	}
 }
 
-// texts returns the patterns of a rule, each with those that it is one of.
+// texts returns the patterns of a rule, each with the texts of its kind in the table.
 func (t *Table) texts(r Rule, p Patterns) iter.Seq2[texts, string] {
 	e := t.hard
 	if r.Soft {
@@ -105,7 +106,7 @@ func (t *Table) texts(r Rule, p Patterns) iter.Seq2[texts, string] {
 	}
 }
 
-// End returns the time after which a response must have arrived to be spared.
+// End returns the end of a rule. The rule does not affect responses that arrived after this time.
 func (r Rule) End() time.Time {
 	if r.Until.IsZero() {
 		return Never
@@ -113,7 +114,7 @@ func (r Rule) End() time.Time {
 	return r.Until.Add(margin)
 }
 
-// Match returns what is to become of an object with a key and tags that was received at a time.
+// Match returns what happens to an object with a key and tags that was received at a time.
 func (t *Table) Match(key string, tags []string, received time.Time) Verdict {
 	if number, ok := t.hard.match(key, tags, received); ok {
 		return Verdict{Remove, number}
@@ -133,7 +134,7 @@ func (e ends) match(key string, tags []string, received time.Time) (number int64
 			return end.number, true
 		}
 	}
-	for length := range e.prefixes.lengths { // there are few lengths, and can be very many prefixes
+	for length := range e.prefixes.lengths { // there are few lengths, but there can be very many prefixes
 		if length > len(key) {
 			continue
 		}

@@ -1,8 +1,8 @@
-// Package purge decides what a purge means: which stored objects it is about, which purges a disk has yet to apply,
-// when a purge ends and what its status says. It is pure.
+// Package purge decides what a purge means. It decides which stored objects a purge matches, which purges a disk has
+// not applied yet, when a purge ends, and what its status contains. It is pure.
 //
-// It may import the API's types, naming, layout and cachekey. A new kind of target is a field of Target and its
-// patterns; what a pod must say of a purge is a field of Done.
+// It may import the API's types, naming, layout and cachekey. For a new kind of target, add a field to Target and its
+// patterns. For something that a pod must report about a purge, add a field to Done.
 package purge
 
 import (
@@ -18,16 +18,17 @@ import (
 
 // Limits of a target.
 const (
-	// MaxItems is how many URLs, prefixes, hosts and tags one purge may name, each.
+	// MaxItems is the maximum number of URLs in one purge. It is also the maximum number of prefixes, of hosts and of
+	// tags.
 	MaxItems = 1000
-	// MaxURL is the length of a URL or prefix, and MaxTag that of a tag, in bytes.
+	// MaxURL is the maximum length of a URL or prefix in bytes. MaxTag is the maximum length of a tag in bytes.
 	MaxURL = 2048
 	MaxTag = 256
-	// MaxText is how many bytes all of them have together in a new CachePurge. There are older ones with more.
+	// MaxText is the maximum total size of all items of a new CachePurge in bytes. Some older CachePurges are larger.
 	MaxText = 256 << 10
 )
 
-// Target says which objects a purge is about. An object is in it if it is in one of the lists.
+// Target says which objects a purge matches. The purge matches an object if one of the lists does.
 type Target struct {
 	URLs       []string `json:"urls,omitempty"`
 	Prefixes   []string `json:"prefixes,omitempty"`
@@ -39,7 +40,7 @@ type Target struct {
 // Items returns how many URLs, prefixes, hosts and tags a target names together.
 func (t Target) Items() int { return len(t.URLs) + len(t.Prefixes) + len(t.Hosts) + len(t.Tags) }
 
-// Text returns how many bytes they have together.
+// Text returns the total size of these URLs, prefixes, hosts and tags in bytes.
 func (t Target) Text() (n int) {
 	for _, list := range [][]string{t.URLs, t.Prefixes, t.Hosts, t.Tags} {
 		for _, text := range list {
@@ -49,15 +50,15 @@ func (t Target) Text() (n int) {
 	return n
 }
 
-// Patterns are a target in terms of what is stored.
+// Patterns are a target in the form that is compared with stored objects.
 type Patterns struct {
-	// Keys are cache keys, and Prefixes beginnings of cache keys; "" is the beginning of all.
+	// Keys are cache keys. Prefixes are beginnings of cache keys; "" is the beginning of all keys.
 	Keys, Prefixes []string
 	Tags           []string
 }
 
-// Patterns returns the patterns of a target for a cache policy. A URL stands for what any method and any scheme has
-// stored under it, because clients reach the same object by several.
+// Patterns returns the patterns of a target for a cache policy. A URL stands for the objects that are stored for it
+// with any method and any scheme, because clients reach the same object by several.
 func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 	for _, text := range t.URLs {
 		r, err := parse(text)
@@ -86,7 +87,7 @@ func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 	return p, nil
 }
 
-// keys returns the keys of a request by all methods and schemes that the key distinguishes.
+// keys returns the keys of a request for all methods and schemes that the key distinguishes.
 func keys(c v1alpha1.CachePolicy, r cachekey.Request) (list []string) {
 	methods := []string{"GET", "HEAD"}
 	for _, m := range c.Methods {
@@ -108,7 +109,7 @@ func withoutQuery(c v1alpha1.CachePolicy) v1alpha1.CachePolicy {
 	return c
 }
 
-// parse takes a URL apart.
+// parse returns the request for a URL.
 func parse(text string) (r cachekey.Request, err error) {
 	if len(text) > MaxURL {
 		return r, fmt.Errorf("must have at most %d bytes", MaxURL)
@@ -132,10 +133,10 @@ func parse(text string) (r cachekey.Request, err error) {
 	return cachekey.ForURL(u, text), nil
 }
 
-// pathAlone is a policy whose keys are the decoded path.
+// pathAlone is a policy whose keys consist of the decoded path alone.
 var pathAlone = v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}
 
-// parsePrefix takes a prefix apart, as parse does a URL. A whole host is no prefix.
+// parsePrefix returns the request for a prefix, as parse does for a URL. It does not accept a whole host as a prefix.
 func parsePrefix(text string) (r cachekey.Request, err error) {
 	r, err = parse(text)
 	switch {
@@ -143,13 +144,13 @@ func parsePrefix(text string) (r cachekey.Request, err error) {
 		return r, err
 	case strings.Contains(text, "?"):
 		return r, errors.New("must end in the path: every query string of the paths is purged")
-	case cachekey.Of(pathAlone, r).Object() == "/": // as //, /. and /x/.. are
+	case cachekey.Of(pathAlone, r).Object() == "/": // true for //, /. and /x/..
 		return r, errors.New("is a whole host: name it in hosts")
 	}
 	return r, nil
 }
 
-// Check says what is wrong with a target; nil if nothing is.
+// Check returns an error that says what is wrong with a target; nil if nothing is wrong.
 func (t Target) Check(c v1alpha1.CachePolicy) error {
 	for name, n := range map[string]int{
 		"urls": len(t.URLs), "prefixes": len(t.Prefixes), "hosts": len(t.Hosts), "tags": len(t.Tags),
@@ -180,14 +181,14 @@ func (t Target) IsEmpty() bool {
 	return t.Items() == 0 && !t.Everything
 }
 
-// OrEverything returns the target, or everything if it names nothing.
+// OrEverything returns the target, or a target for everything if it names nothing.
 func (t Target) OrEverything() Target {
 	t.Everything = t.Everything || t.IsEmpty()
 	return t
 }
 
-// CheckForm checks as Check does, before the CacheNode is known. The operator checks again with the CacheNode's own
-// key.
+// CheckForm checks a target as Check does, at a time when the CacheNode is not known. The operator checks it again
+// with the CacheNode's own key.
 func (t Target) CheckForm() error {
 	key := []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
 	return t.Check(v1alpha1.CachePolicy{Key: key})

@@ -5,26 +5,27 @@ import (
 	"slices"
 )
 
-// Path is where an agent takes an [Update] by PUT, and answers with [Done].
+// Path is the URL path at which an agent accepts an [Update] by PUT. It answers with [Done].
 const Path = "/v1/purges"
 
 // Update is the part of the journal that the operator sends to an agent.
 type Update struct {
-	// Floor and Head are those of the journal. Rules are those that changed after the place that the agent knows.
+	// Floor and Head are the floor and the head of the journal. Rules are the rules that changed after the place that
+	// the agent knows.
 	Floor int64  `json:"floor"`
 	Head  int64  `json:"head"`
 	Rules []Rule `json:"rules,omitempty"`
-	// Stale are URLs at which clients have changed something. The agent makes stale what it has of them now. They are
-	// sent until the agent has answered, and are not in the journal.
+	// Stale are URLs at which clients have changed something. The agent makes the objects of these URLs stale that it
+	// has now. The URLs are sent until the agent has answered, and are not in the journal.
 	Stale []string `json:"stale,omitempty"`
-	// After is the head that the sender thinks the agent has. An agent that has less leaves the rules alone, and answers
-	// with its own head.
+	// After is the head that the sender expects the agent to have. An agent with a lower head ignores the rules, and
+	// answers with its own head.
 	After int64 `json:"after"`
 }
 
-// Done is what an agent has done of the journal.
+// Done says how far an agent has carried out the journal.
 type Done struct {
-	// Head is the last place in the journal that the agent knows, and Applied the last one up to which everything that
+	// Head is the last place in the journal that the agent knows. Applied is the last place up to which everything that
 	// nginx can serve from obeys the journal.
 	Head    int64 `json:"head"`
 	Applied int64 `json:"applied"`
@@ -32,7 +33,7 @@ type Done struct {
 	Stores []StoreDone `json:"stores,omitempty"`
 }
 
-// With returns what was done, with the counts that an earlier answer has and this one lacks.
+// With returns the answer, with the counts that an earlier answer contains and this answer lacks.
 func (d Done) With(before Done) Done {
 	for _, old := range before.Stores {
 		i := slices.IndexFunc(d.Stores, func(s StoreDone) bool { return s.Name == old.Name })
@@ -46,18 +47,18 @@ func (d Done) With(before Done) Done {
 	return d
 }
 
-// StoreDone is what was done on a disk, or in the memory tier, whose name is MemoryStore.
+// StoreDone says how far the journal was carried out on a disk, or in the memory tier, whose name is MemoryStore.
 type StoreDone struct {
 	Name    string `json:"name"`
 	Applied int64  `json:"applied"`
-	// Reason is why Applied is behind; "" if it is not, or if nginx does not use the disk.
+	// Reason says why Applied is behind; "" if it is not behind, or if nginx does not use the disk.
 	Reason string `json:"reason,omitempty"`
-	// Counts are, by the number of a rule, what was removed or made stale for it so far. An answer has those of the rules
-	// that the update is about, and of the last ones without an end.
+	// Counts contains, by the number of a rule, how much was removed or made stale for this rule so far. An answer
+	// contains the counts of the rules in the update, and of the last rules without an end.
 	Counts map[int64]Count `json:"counts,omitempty"`
 }
 
-// Count is how much was removed or made stale. The slices and variants of an object are files of their own.
+// Count is the amount that was removed or made stale. Each slice and each variant of an object is a file of its own.
 type Count struct {
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`

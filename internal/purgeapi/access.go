@@ -26,22 +26,24 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// How long answers of the API server are remembered: a right that is taken away works at most that much longer. Tokens
-// and refusals are remembered for a shorter time.
+// The times for which answers of the API server are remembered. A right that is taken away works for at most this
+// time after that. Tokens and refusals are remembered for a shorter time.
 const (
 	remember      = time.Minute
 	rememberShort = 10 * time.Second
 	reviewTimeout = 10 * time.Second
-	// maxReviews is how many tokens are looked at, at a time, and reviewPatience how long a request waits for that.
+	// maxReviews is the maximum number of tokens that are checked at the same time. reviewPatience is the longest time
+	// for which a request waits for its turn.
 	maxReviews     = 50
 	reviewPatience = time.Second
 )
 
-// access asks the API server who sends a request, and what that user may do. It is safe for concurrent use.
+// access asks the API server which user sends a request, and what this user may do. It is safe for concurrent use.
 type access struct {
 	authenticator authenticator.Request
 	authorizer    authorizer.Authorizer
-	// audiences are those that a token must be for, at least one of them. None: the API server's own.
+	// audiences are the audiences of which a token must have at least one. An empty list stands for the API server's own
+	// audiences.
 	audiences authenticator.Audiences
 	reviews   *semaphore.Weighted
 	strangers *strangers
@@ -77,7 +79,7 @@ func newAccess(config *rest.Config, httpClient *http.Client, audiences []string)
 	return a, err
 }
 
-// requester returns the user whose token a request has.
+// requester returns the user to whom the token of a request belongs.
 func (a *access) requester(r *http.Request, now time.Time) (user.Info, error) {
 	token := tokenOf(r)
 	if token == "" {
@@ -127,9 +129,10 @@ func (a *access) notValid() *problem {
 	return &problem{code: http.StatusUnauthorized, text: text}
 }
 
-// isOutage distinguishes an API server that does not answer from one that does not accept a token.
+// isOutage returns true for the error of an API server that does not answer, and false if the API server does not
+// accept a token.
 func isOutage(err error) bool {
-	var list interface{ Errors() []error } // of apimachinery, which has no Unwrap
+	var list interface{ Errors() []error } // an error of apimachinery, which has no Unwrap
 	if errors.As(err, &list) {
 		return slices.ContainsFunc(list.Errors(), isOutage)
 	}
@@ -138,7 +141,8 @@ func isOutage(err error) bool {
 	return errors.As(err, &status) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// allow returns nil if a user may do something to CachePurges of a namespace. name is "" for all of them.
+// allow returns nil if a user may use a verb on CachePurges of a namespace. name is the name of one CachePurge; ""
+// stands for all.
 func (a *access) allow(ctx context.Context, who user.Info, verb, namespace, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()

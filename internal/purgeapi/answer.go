@@ -15,18 +15,19 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Answer is how far a purge has come.
+// Answer describes the progress of a purge.
 type Answer struct {
 	Namespace string `json:"namespace"`
-	// Name is the name of the CachePurge. Requests that were gathered have the same.
+	// Name is the name of the CachePurge. Requests that were gathered into one CachePurge get the same name.
 	Name  string              `json:"name"`
 	Phase v1alpha1.PurgePhase `json:"phase"`
-	// Pods is how many pods the status of the CachePurge lists, at most 100.
+	// Pods is the number of pods that the status of the CachePurge lists, at most 100.
 	Pods int `json:"pods"`
-	// Files and Bytes are what was removed or made stale, over all pods and for all requests that were gathered.
+	// Files and Bytes are the numbers of files and bytes that were removed or made stale, in all pods and for all
+	// requests that were gathered.
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// SlowestPod is the pod that is waited for, or that was the last to apply the purge; "" if there is none.
+	// SlowestPod is the pod for which the purge waits, or that was the last to apply it; "" if there is none.
 	SlowestPod string `json:"slowestPod"`
 	// Message says what the purge waits for, or why it has failed.
 	Message string `json:"message"`
@@ -46,11 +47,11 @@ func answerOf(cp *v1alpha1.CachePurge) Answer {
 	return a
 }
 
-// problem is an answer that says what is wrong with a request, or that it cannot be answered now.
+// problem is an answer that says what is wrong with a request, or that the request cannot be answered now.
 type problem struct {
 	code int
 	text string
-	// retry is after how long the request may be sent again; 0: the answer does not say.
+	// retry is the time after which the request may be sent again; 0 if the answer does not say that.
 	retry time.Duration
 }
 
@@ -77,7 +78,7 @@ func problemOf(err error) *problem {
 	return unavailable("the API server does not answer as it should, send the request again: %s", err)
 }
 
-// causes returns the fields that the API server refuses, and why.
+// causes returns the fields that the API server rejects, and the reasons.
 func causes(status apierrors.APIStatus) string {
 	details := status.Status().Details
 	if details == nil || len(details.Causes) == 0 {
@@ -94,7 +95,7 @@ func causes(status apierrors.APIStatus) string {
 	return strings.Join(list, "; ")
 }
 
-// isRefusal returns true if the API server does not take an object for what is in it.
+// isRefusal returns true if the API server rejects an object because of its content.
 func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)

@@ -15,13 +15,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purgeapi/batch"
 )
 
-// Limits of time for the API server: to create a CachePurge, and for a request until it has one.
+// Time limits: for the API server to create a CachePurge, and for a request to get one.
 const (
 	createTimeout = 10 * time.Second
 	gatherTimeout = 20 * time.Second
 )
 
-// created is what a batch has become: the name of a CachePurge, or an error.
+// created is the result of a batch: the name of a CachePurge, or an error.
 type created struct {
 	name string
 	err  error
@@ -33,7 +33,7 @@ type gatherer struct {
 	ttl     int32
 	metrics *Metrics
 	clock   clock.Clock
-	// ended is closed when the endpoint ends. Batches are then sent at once, so that requests get their answer.
+	// ended is closed when the endpoint ends. Batches are then sent at once, so that requests get their answers.
 	ended <-chan struct{}
 
 	mutex sync.Mutex
@@ -42,7 +42,7 @@ type gatherer struct {
 
 // create adds a request to a batch, and returns the name of the batch's CachePurge.
 func (g *gatherer) create(key batch.Key, target purge.Target) (name string, err error) {
-	reply := make(chan created, 1) // so that nobody waits for a request that has given up
+	reply := make(chan created, 1) // so that send does not block if create has given up
 	g.mutex.Lock()
 	isFirst := g.queue.Add(key, batch.Member[chan<- created]{Target: target, Reply: reply}, g.clock.Now())
 	g.mutex.Unlock()
@@ -78,8 +78,8 @@ func (g *gatherer) send(key batch.Key) {
 	}
 }
 
-// sendOne creates the CachePurge of a batch. If the API server refuses it, sendOne tries each half, and so on, so that
-// only those requests fail that the API server refuses by themselves.
+// sendOne creates the CachePurge of a batch. If the API server rejects it, sendOne tries each half of the batch, and
+// so on. Therefore only those requests fail that the API server would also reject alone.
 func (g *gatherer) sendOne(b batch.Batch[chan<- created]) {
 	name, err := g.createOne(b.Key, b.Target())
 	if len(b.Members) > 1 && isRefusal(err) {

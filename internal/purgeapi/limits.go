@@ -10,7 +10,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxUsers is how many users' budgets are remembered. Whoever was forgotten has a full one again.
+// maxUsers is the maximum number of users whose budgets are remembered. A user who was forgotten has a full budget
+// again.
 const maxUsers = 10_000
 
 // budgets limit how many items each user may purge. They are safe for concurrent use.
@@ -26,7 +27,7 @@ func newBudgets(perSecond, burst int) *budgets {
 	return &budgets{perSecond: rate.Limit(perSecond), burst: burst, users: lru.New(maxUsers)}
 }
 
-// take takes the cost of a request from a user's budget.
+// take takes the cost of a request from a user's budget. It returns an error if the budget does not suffice.
 func (b *budgets) take(user string, cost int, now time.Time) error {
 	reservation := b.of(user).ReserveN(now, cost)
 	if !reservation.OK() {
@@ -52,9 +53,9 @@ func (b *budgets) of(user string) *rate.Limiter {
 	return limiter
 }
 
-// shares divide something that is limited among the requests of all users. They are safe for concurrent use.
+// shares divides a limited amount among the requests of all users. It is safe for concurrent use.
 type shares struct {
-	// most is how much there is, and each how much one user may have.
+	// most is the total amount, and each is the maximum amount of one user.
 	most, each int64
 
 	mutex sync.Mutex
@@ -66,7 +67,7 @@ func newShares(most, each int64) *shares {
 	return &shares{most: most, each: each, users: map[string]int64{}}
 }
 
-// take takes an amount for a user, until the caller gives it back. It returns false if there is not as much.
+// take takes an amount for a user, until the caller gives it back. It returns false if less than this amount is left.
 func (s *shares) take(user string, amount int64) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// Limits of connections. An answer may wait for MaxTimeout, after it was created.
+// Limits of connections. answerTimeout leaves time to read the body, to create the CachePurge and to wait for
+// MaxTimeout.
 const (
 	headerTimeout   = 10 * time.Second
 	answerTimeout   = MaxTimeout + gatherTimeout + bodyTimeout + 10*time.Second
@@ -30,15 +31,15 @@ const (
 // Listener serves a handler over TLS. It is a manager.Runnable.
 type Listener struct {
 	Address string
-	// CertFile and KeyFile are read again when they change. Without them, a certificate is made that clients cannot
-	// check.
+	// CertFile and KeyFile are read again when they change. Without them, Listener uses a new self-signed certificate,
+	// which clients cannot verify.
 	CertFile, KeyFile string
 	Handler           http.Handler
 
 	isListening atomic.Bool
 }
 
-// Ready returns a check that succeeds while the listener takes connections.
+// Ready returns nil while the listener accepts connections, and an error otherwise.
 func (l *Listener) Ready(*http.Request) error {
 	if !l.isListening.Load() {
 		return errors.New("it does not take connections yet")
@@ -46,7 +47,7 @@ func (l *Listener) Ready(*http.Request) error {
 	return nil
 }
 
-// Start serves until the context ends. Requests that wait for a purge then get their answer at once.
+// Start serves until the context ends. Requests that wait for a purge then get their answers at once.
 func (l *Listener) Start(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	config, err := l.tls(ctx, group)
@@ -80,8 +81,8 @@ func (l *Listener) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// tls returns the configuration with the certificate of the files, which it watches until the context ends, or with a
-// new one.
+// tls returns the configuration with the certificate of the files, which it watches until the context ends. Without
+// files, it returns the configuration with a new self-signed certificate.
 func (l *Listener) tls(ctx context.Context, group *errgroup.Group) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if l.CertFile != "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are those of the HTTP endpoint for purges.
+// Metrics contains the metrics of the HTTP endpoint for purges.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	batches  prometheus.Histogram

@@ -18,16 +18,17 @@ import (
 
 // Limits of a request.
 const (
-	// MaxBody is how many bytes a body has at most.
+	// MaxBody is the maximum size of a body in bytes.
 	MaxBody = 1 << 20
-	// MaxTimeout is the longest time that a request may wait, and defaultTimeout that of one that says nothing.
+	// MaxTimeout is the longest time for which a request may wait. defaultTimeout is the time for a request that does
+	// not set one.
 	MaxTimeout     = time.Minute
 	defaultTimeout = 10 * time.Second
-	// maxCacheNode is how many bytes the name of a CacheNode has at most.
+	// maxCacheNode is the maximum length of the name of a CacheNode in bytes.
 	maxCacheNode = 40
 )
 
-// Wait is what a request waits for.
+// Wait is the state of a purge for which a request waits.
 type Wait string
 
 // The values of Wait.
@@ -44,14 +45,14 @@ type Request struct {
 	purge.Target
 	// Mode is Hard (default) or Soft.
 	Mode v1alpha1.PurgeMode `json:"mode,omitempty"`
-	// Wait is what the answer waits for. Default WaitApplied.
+	// Wait is the state for which the answer waits. The default is WaitApplied.
 	Wait Wait `json:"wait,omitempty"`
-	// TimeoutSeconds is how long it waits at most, from 1 to 60. Default 10.
+	// TimeoutSeconds is the longest time for which the answer waits, in seconds, from 1 to 60. The default is 10.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 }
 
-// Parse reads a body, sets defaults and checks everything that is known without the API server. An error names the
-// field.
+// Parse reads a body, sets defaults and checks everything that it can check without the API server. An error names
+// the field.
 func Parse(body []byte) (r Request, err error) {
 	unknown, err := json.UnmarshalStrict(body, &r)
 	if err != nil {
@@ -72,10 +73,10 @@ func Parse(body []byte) (r Request, err error) {
 	return r, r.check()
 }
 
-// goType is how the decoder names a field: by the type that it is in.
+// goType matches the text by which the decoder names a field, which contains the Go type of the field's struct.
 var goType = regexp.MustCompile(`Go struct field Request\.([A-Za-z.]+) of type .*`)
 
-// inFields returns a decoder's error without Go's types.
+// inFields returns the message of a decoder's error without Go types.
 func inFields(err error) string {
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	return goType.ReplaceAllString(strings.ReplaceAll(text, "Request.Target.", "Request."), "field $1")
@@ -101,13 +102,13 @@ func (r Request) check() error {
 	return r.CheckForm()
 }
 
-// timeout returns how long the answer waits at most.
+// timeout returns the longest time for which the answer waits.
 func (r Request) timeout() time.Duration { return time.Duration(r.TimeoutSeconds) * time.Second }
 
-// cost returns how much of a user's budget the request takes: one for each item.
+// cost returns how much of a user's budget the request takes: one for each item, and at least one.
 func (r Request) cost() int { return max(1, r.Items()) }
 
-// key says with which others the request is gathered.
+// key returns the key that says with which other requests the request is gathered.
 func (r Request) key(user string) batch.Key {
 	return batch.Key{
 		User: user, Namespace: r.Namespace, CacheNode: r.CacheNode, Mode: r.Mode, ByHost: len(r.Hosts) > 0,

@@ -1,8 +1,8 @@
-// Package purgeapi is the HTTP endpoint for purges: it creates CachePurges for those who may create them, and waits for
-// them. It reads no Secret and no CacheNode.
+// Package purgeapi implements the HTTP endpoint for purges. It creates CachePurges for users who may create them, and
+// waits for these CachePurges. It reads no Secret and no CacheNode.
 //
-// It may import naming and purge, and of the API CachePurges alone. A new field of a request goes into request.go, and
-// its cost into limits.go.
+// It may import naming and purge. Of the API, it uses CachePurges alone. A new field of a request belongs in
+// request.go, and so does its cost. The budgets for costs are in limits.go.
 package purgeapi
 
 import (
@@ -28,29 +28,32 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purgeapi/batch"
 )
 
-// Limits of bodies that are being read or wait for their CachePurge: the bytes of all users, those of one user, and how
-// long reading one may take.
+// Limits of the request bodies that are being read or that wait for their CachePurge. They limit the bytes of all
+// users, the bytes of one user, and the time to read one body.
 const (
 	maxBodies   = 16 << 20
 	userBodies  = 4 << 20
 	bodyTimeout = 10 * time.Second
 )
 
-// Options are those of the endpoint.
+// Options are the options of the endpoint.
 type Options struct {
-	// Namespaces are those in which purges are created. None: all.
+	// Namespaces are the namespaces in which purges are created; an empty list stands for all namespaces.
 	Namespaces []string
-	// Audiences are those that a token must be for, at least one of them. None: the API server's own.
+	// Audiences are the audiences of which a token must have at least one. An empty list stands for the API server's own
+	// audiences.
 	Audiences []string
-	// TTL is after how many seconds a finished CachePurge is deleted, at least 1.
+	// TTL is the time after which a finished CachePurge is deleted, in seconds, at least 1.
 	TTL int32
-	// BatchWindow is how long requests are gathered at least.
+	// BatchWindow is the minimum time for which requests are gathered.
 	BatchWindow time.Duration
-	// TargetsPerSecond is how many URLs, prefixes, hosts and tags a user may purge, and Burst how many at once.
+	// TargetsPerSecond is the number of URLs, prefixes, hosts and tags that a user may purge each second. Burst is the
+	// number that a user may purge at once.
 	TargetsPerSecond, Burst int
-	// MaxWaiting is how many requests are answered at once. One user gets half of them at most.
+	// MaxWaiting is the maximum number of requests that are answered at the same time. One user may have half of them at
+	// most.
 	MaxWaiting int
-	// Clock says how long requests gather and wait, and what budgets have; nil means the real clock.
+	// Clock determines how long requests gather and wait, and how budgets fill up; nil stands for the real clock.
 	Clock clock.WithDelayedExecution
 }
 
@@ -68,8 +71,8 @@ type Server struct {
 	metrics    *Metrics
 }
 
-// New makes a server. The cluster's cache has the options of CacheOptions. When the context ends, requests gather no
-// longer.
+// New returns a server. The cluster's cache must have the options of CacheOptions. After the context has ended,
+// requests are no longer gathered.
 func New(ctx context.Context, c cluster.Cluster, o Options, m *Metrics) (*Server, error) {
 	access, err := newAccess(c.GetConfig(), c.GetHTTPClient(), o.Audiences)
 	if err != nil {
@@ -99,7 +102,7 @@ func New(ctx context.Context, c cluster.Cluster, o Options, m *Metrics) (*Server
 	}, nil
 }
 
-// Handler returns the paths of the endpoint.
+// Handler returns the handler for all paths of the endpoint.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/purges", s.endpoint(s.post))
@@ -112,7 +115,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// endpoint authenticates a request, and writes the answer.
+// endpoint returns a handler that authenticates a request and writes the answer.
 func (s *Server) endpoint(
 	answer func(http.ResponseWriter, *http.Request, user.Info) (int, Answer, error),
 ) http.HandlerFunc {
@@ -139,7 +142,7 @@ func (s *Server) endpoint(
 	}
 }
 
-// post purges, and waits for it.
+// post creates a purge and waits for it.
 func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (int, Answer, error) {
 	request, free, err := s.read(w, r, who.GetName())
 	if err != nil {
@@ -152,11 +155,12 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 	if err := s.knows(request.Namespace); err != nil {
 		return 0, Answer{}, err
 	}
-	// First: refusals of the API server cost something too.
+	// The budget comes first, because refusals of the API server cost something too.
 	if err := s.budgets.take(who.GetName(), request.cost(), s.clock.Now()); err != nil {
 		return 0, Answer{}, err
 	}
-	// Not with ctx: timeoutSeconds is for the purge, and a short one must not cut off the API server's answer.
+	// This does not use ctx: timeoutSeconds is for the purge, and a short timeout must not cut off the API server's
+	// answer.
 	if err := s.access.allow(r.Context(), who, "create", request.Namespace, ""); err != nil {
 		return 0, Answer{}, err
 	}
@@ -165,7 +169,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 		return 0, Answer{}, err
 	}
 	free()
-	request.Target = purge.Target{} // which is large, and the wait can be long
+	request.Target = purge.Target{} // the target is large, and the wait can be long
 	cp := &v1alpha1.CachePurge{}
 	cp.Namespace, cp.Name, cp.Spec.CacheNode = request.Namespace, name, request.CacheNode
 	if request.Wait == WaitNone {
@@ -182,7 +186,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 	return codeOf(cp.Status.Phase, request.Wait), answerOf(cp), nil
 }
 
-// codeOf returns the status code for a phase: 202 as long as it is not what is waited for.
+// codeOf returns the status code for a phase. The code is 202 until the phase is the one that the request waits for.
 func codeOf(phase v1alpha1.PurgePhase, wait Wait) int {
 	switch {
 	case phase == v1alpha1.PurgeFailed:
@@ -194,7 +198,7 @@ func codeOf(phase v1alpha1.PurgePhase, wait Wait) int {
 	}
 }
 
-// get answers how far a purge has come.
+// get returns the progress of a purge.
 func (s *Server) get(_ http.ResponseWriter, r *http.Request, who user.Info) (int, Answer, error) {
 	key := client.ObjectKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	if err := s.knows(key.Namespace); err != nil {
@@ -214,7 +218,7 @@ func (s *Server) get(_ http.ResponseWriter, r *http.Request, who user.Info) (int
 	return http.StatusOK, answerOf(cp), err
 }
 
-// knows returns nil if purges of a namespace are this endpoint's.
+// knows returns nil if the endpoint is responsible for purges of a namespace.
 func (s *Server) knows(namespace string) error {
 	if len(s.namespaces) == 0 || slices.Contains(s.namespaces, namespace) {
 		return nil
@@ -224,7 +228,7 @@ func (s *Server) knows(namespace string) error {
 	}
 }
 
-// read reads the body of a request. The caller calls free, once or more, when the request was passed on.
+// read reads the body of a request. The caller must call free at least once, after the request was passed on.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, user string) (request Request, free func(), err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return Request{}, nil, &problem{
@@ -257,7 +261,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, user string) (requ
 	return request, release, nil
 }
 
-// readBody reads all of a body, within its limits.
+// readBody reads a whole body, within the limits of size and time.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	deadline := time.Now().Add(bodyTimeout) //nolint:forbidigo // connections know the machine's clock only

@@ -13,22 +13,23 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Limits of tokens that nobody knows. Each costs the API server a TokenReview, and anybody can invent them.
+// Limits of unknown tokens. Each unknown token costs the API server a TokenReview, and anybody can invent tokens.
 const (
-	// maxToken is how many bytes a token has at most. Those of ServiceAccounts have about 1,000.
+	// maxToken is the maximum length of a token in bytes. The tokens of ServiceAccounts have about 1,000 bytes.
 	maxToken = 8 << 10
-	// wrongBurst is how many wrong tokens an address may send at once, and wrongPerSecond how many more each second.
+	// wrongBurst is the number of wrong tokens that an address may send at once. wrongPerSecond is the number of wrong
+	// tokens that it may send each second after that.
 	wrongBurst, wrongPerSecond = 20, 1
-	// allBurst and allPerSecond are the same for all addresses together.
+	// allBurst and allPerSecond are the same limits for all addresses together.
 	allBurst, allPerSecond = 200, 50
-	// maxKnown is how many tokens and how many addresses are remembered.
+	// maxKnown is the maximum number of tokens, and of addresses, that are remembered.
 	maxKnown = 10_000
 )
 
-// tokenForm is that of RFC 6750.
+// tokenForm is the form of a token according to RFC 6750.
 var tokenForm = regexp.MustCompile(`^[-A-Za-z0-9._~+/]+=*$`)
 
-// tokenOf returns the token of a request; "" if it has none that could be valid.
+// tokenOf returns the token of a request; "" if the request has no token that could be valid.
 func tokenOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
 	if !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken || !tokenForm.MatchString(token) {
@@ -37,7 +38,8 @@ func tokenOf(r *http.Request) string {
 	return token
 }
 
-// bucket has what may be taken at once, and fills up again. Unlike rate.Limiter, it takes back at any later time.
+// bucket is a token bucket: it contains what may be taken at once, and fills up again. Unlike rate.Limiter, it
+// accepts that something is given back at any later time.
 type bucket struct {
 	perSecond, most, left float64
 	filled                time.Time
@@ -47,7 +49,7 @@ func newBucket(perSecond, most float64) *bucket {
 	return &bucket{perSecond: perSecond, most: most, left: most}
 }
 
-// fill adds what has come until now.
+// fill adds what has accumulated until now.
 func (b *bucket) fill(now time.Time) *bucket {
 	if !b.filled.IsZero() && now.After(b.filled) {
 		b.left = min(b.most, b.left+b.perSecond*now.Sub(b.filled).Seconds())
@@ -60,15 +62,15 @@ func (b *bucket) fill(now time.Time) *bucket {
 
 func (b *bucket) giveBack() { b.left = min(b.most, b.left+1) }
 
-// strangers limit how many wrong tokens are looked at. A token that was valid lately is not limited, so nobody can shut
-// out those who purge. They are safe for concurrent use.
+// strangers limits how many wrong tokens are checked. A token that was valid lately is not limited, so nobody can
+// lock out users with valid tokens. strangers is safe for concurrent use.
 type strangers struct {
 	mutex     sync.Mutex
 	all       *bucket
 	addresses *lru.Cache                // network → *bucket
-	looking   map[[sha256.Size]byte]int // hash of a token → how many requests have it looked at
+	looking   map[[sha256.Size]byte]int // hash of a token → number of requests for which it is being checked
 	known     *lru.Cache                // hash of a token that is valid → true
-	refused   *lru.Cache                // hash of one that is not → until when that is remembered
+	refused   *lru.Cache                // hash of a token that is not valid → time until which this is remembered
 }
 
 func newStrangers() *strangers {
@@ -78,13 +80,13 @@ func newStrangers() *strangers {
 	}
 }
 
-// isRefused returns true for a token that was not valid just now.
+// isRefused returns true for a token that was checked just now and was not valid.
 func (s *strangers) isRefused(token string, now time.Time) bool {
 	until, isThere := s.refused.Get(sha256.Sum256([]byte(token)))
 	return isThere && now.Before(until.(time.Time)) //nolint:forcetypeassert // nothing else is put in
 }
 
-// verdict is what is known of a token after a look.
+// verdict is the result of the check of a token.
 type verdict int
 
 const (
@@ -93,8 +95,8 @@ const (
 	wrong
 )
 
-// may returns true if a token may be looked at. The caller must then say what was found. Several requests may have one
-// token while nobody knows it yet: it is looked at once, and counts once.
+// may returns true if a token may be checked. The caller must then report the result by found. Several requests may
+// have the same token while it is unknown: the token then counts once.
 func (s *strangers) may(address, token string, now time.Time) (found func(verdict), may bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -138,7 +140,8 @@ func (s *strangers) of(address string) *bucket {
 	return b
 }
 
-// network returns what one machine can choose its addresses from: an IPv4 address, or 64 bits of an IPv6 address.
+// network returns the addresses from which one machine can choose its own: an IPv4 address, or the first 64 bits of
+// an IPv6 address.
 func network(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -151,6 +154,6 @@ func network(address string) string {
 	if ip = ip.Unmap(); ip.Is4() {
 		return ip.String()
 	}
-	prefix, _ := ip.WithZone("").Prefix(64) // of an IPv6 address, 64 bits are always possible
+	prefix, _ := ip.WithZone("").Prefix(64) // of an IPv6 address, a prefix of 64 bits is always possible
 	return prefix.String()
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// CacheOptions returns the options of a cache that has the CachePurges of some namespaces; none: of all. The cache has
-// no specs: only statuses are read from it, and there are many.
+// CacheOptions returns the options of a cache that contains the CachePurges of some namespaces; an empty list stands
+// for all namespaces. The cache contains no specs, because only statuses are read from it, and there are many
+// CachePurges.
 func CacheOptions(namespaces []string) cache.Options {
 	options := cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&v1alpha1.CachePurge{}: {Transform: withoutSpec},
 	}}
 	for _, namespace := range namespaces {
-		if options.DefaultNamespaces == nil { // nil for all
+		if options.DefaultNamespaces == nil { // nil stands for all namespaces
 			options.DefaultNamespaces = map[string]cache.Config{}
 		}
 		options.DefaultNamespaces[namespace] = cache.Config{}
@@ -37,7 +38,7 @@ func withoutSpec(object any) (any, error) {
 	return object, nil
 }
 
-// watcher wakes those who wait for a CachePurge. It is safe for concurrent use.
+// watcher wakes the requests that wait for a CachePurge. It is safe for concurrent use.
 type watcher struct {
 	reader client.Reader // the cache
 
@@ -45,7 +46,7 @@ type watcher struct {
 	waiting map[client.ObjectKey]map[chan struct{}]bool
 }
 
-// newWatcher needs a cache that starts later, or has started.
+// newWatcher returns a watcher for a cache, which starts later or has already started.
 func newWatcher(ctx context.Context, c cache.Cache) (*watcher, error) {
 	w := &watcher{reader: c, waiting: map[client.ObjectKey]map[chan struct{}]bool{}}
 	informer, err := c.GetInformer(ctx, &v1alpha1.CachePurge{}, cache.BlockUntilSynced(false))
@@ -58,23 +59,23 @@ func newWatcher(ctx context.Context, c cache.Cache) (*watcher, error) {
 	return w, err
 }
 
-// wake wakes those who wait for an object that has changed.
+// wake wakes the requests that wait for an object that has changed.
 func (w *watcher) wake(object any) {
 	key, err := toolscache.DeletionHandlingObjectToName(object)
 	if err != nil {
-		return // nothing but objects with names is watched
+		return // all objects that are watched have names
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for changed := range w.waiting[key.AsNamespacedName()] {
 		select {
 		case changed <- struct{}{}:
-		default: // it is awake
+		default: // the request is awake already
 		}
 	}
 }
 
-// listen returns a channel that gets something when a CachePurge has changed, until stop is called.
+// listen returns a channel that receives a value when a CachePurge has changed, until stop is called.
 func (w *watcher) listen(key client.ObjectKey) (changed chan struct{}, stop func()) {
 	changed = make(chan struct{}, 1)
 	w.mutex.Lock()
@@ -92,8 +93,8 @@ func (w *watcher) listen(key client.ObjectKey) (changed chan struct{}, stop func
 	}
 }
 
-// await waits until isDone is true of a CachePurge, or the context ends, and returns its last state. The CachePurge may
-// be too new for the cache: cp is what is known of it.
+// await waits until isDone returns true for a CachePurge, or until the context ends, and returns the last state of
+// the CachePurge. A new CachePurge may not be in the cache yet. Until then, cp is its state.
 func (w *watcher) await(
 	ctx context.Context, cp *v1alpha1.CachePurge, isDone func(*v1alpha1.CachePurge) bool,
 ) (*v1alpha1.CachePurge, error) {
@@ -118,7 +119,7 @@ func (w *watcher) await(
 		case <-changed:
 			wasThere = true
 		case <-ctx.Done():
-			isOver = true // after a last look
+			isOver = true // return after one more read
 		}
 	}
 }

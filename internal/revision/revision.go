@@ -1,9 +1,11 @@
-// Package revision says what the pods of a CacheNode need of its spec. It is pure.
+// Package revision selects what the pods of a CacheNode need from its spec. It is pure.
 //
-// A field that is not named in [Of] does not reach the pods, and an edit of it reloads nothing. A new field is left out
-// where it has its default: another ID for the same configuration would reload every nginx in an upgrade.
+// A field that [Of] does not name does not reach the pods, and an edit of the field causes no reload. Of omits a new
+// field that has its default. Otherwise the same configuration would get another ID, and an upgrade would reload
+// every nginx.
 //
-// It may import what a spec means. A field that pods need is named in Of, and left out where it has its default.
+// It may import the packages that define what a spec means. For a field that pods need, add it to Of, and omit it if
+// it has its default.
 package revision
 
 import (
@@ -17,9 +19,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// Outside is what a revision depends on besides the CacheNode.
+// Outside contains what a revision depends on in addition to the CacheNode.
 type Outside struct {
-	// CABundle is the content of spec.origin.tls.caBundle; ClusterDomain and Resolvers are the operator's flags.
+	// CABundle is the content of spec.origin.tls.caBundle; ClusterDomain and Resolvers are the values of the operator's
+	// flags.
 	CABundle, ClusterDomain string
 	Resolvers               []string
 }
@@ -41,9 +44,9 @@ func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, erro
 		CABundle: outside.CABundle, ClusterDomain: outside.ClusterDomain, Resolvers: outside.Resolvers,
 	}
 	if tls := spec.Listen.TLS; tls != nil && tls.HTTP3 {
-		n.Spec.Service.HTTPSPort = spec.Service.HTTPSPort // it is in Alt-Svc
+		n.Spec.Service.HTTPSPort = spec.Service.HTTPSPort // the header Alt-Svc contains it
 	}
-	// The defaults are left out, so that the ID stays the one from before these fields existed.
+	// The defaults are omitted, so that the ID is the same as before these fields existed.
 	if !spec.Listen.Gzip.Enabled {
 		n.Spec.Listen.Gzip = v1alpha1.Gzip{}
 	}
@@ -78,8 +81,9 @@ func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, erro
 	return n.Identified()
 }
 
-// minReader returns the oldest Format whose readers understand a spec. Format 2 has fields without which a client could
-// get what is not for it, or an origin the wrong request. Format 3 has disks that leave.
+// minReader returns the lowest Format whose readers understand a spec. Format 2 contains fields that a reader must
+// not ignore. Otherwise a client could get what is not meant for it, or an origin could get the wrong request. Format
+// 3 contains leaving disks.
 func minReader(spec v1alpha1.CacheNodeSpec) int {
 	if slices.ContainsFunc(spec.Disks, effective.Leaves) {
 		return 3

@@ -1,12 +1,14 @@
 // Package rollout decides which pod takes which revision of the configuration next. It is pure. Its state is in the
-// ConfigMap, on the pods and in their agents' reports, so an operator that restarts goes on where another stopped.
+// ConfigMap, in annotations of the pods and in the reports of their agents. So an operator that restarts goes on
+// where the previous one stopped.
 //
-// A new revision is the candidate. One pod, the canary, takes it first. When the canary has run it for long enough, the
-// other pods follow, some at a time. When all have it, the candidate becomes stable. If a pod refuses it, all pods go
-// back to stable. The revision is then not tried again until a person asks for it, or another one is wanted. A revision
-// that is wanted in the middle of this takes the candidate's place.
+// A new revision is the candidate. One pod, the canary, takes the candidate first. When the canary has run it for
+// long enough, the other pods follow, some at a time. When all pods run it, the candidate becomes stable. If a pod
+// refuses it, all pods go back to the stable revision. The refused revision is then not tried again until a person
+// requests it or another revision is wanted. A revision that becomes wanted during a rollout replaces the candidate.
 //
-// It may import agentapi and what it imports. A new reason to wait is a field of Input and a case of Decide.
+// It may import agentapi and the packages that agentapi imports. A new reason to wait is a field of Input and a case
+// of Decide.
 package rollout
 
 import (
@@ -17,87 +19,88 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// NudgeAfter is how long a pod may take to report a revision that it was assigned. Then it is nudged: its volumes are
-// refreshed once more. The time doubles with each nudge.
+// NudgeAfter is how long a pod may take to report a revision that it was assigned. After that time, the operator
+// nudges the pod: it makes the kubelet refresh the pod's volumes again. The time doubles with each nudge.
 const NudgeAfter = 2 * time.Second
 
-// maxNudges limits the doubling.
+// maxNudges limits how often the time between two nudges doubles.
 const maxNudges = 6
 
-// State is what the ConfigMap keeps.
+// State is the state that the ConfigMap stores.
 type State struct {
-	// Stable and Candidate are revisions; Candidate is "" if none is being tried.
+	// Stable and Candidate are revisions. Candidate is "" if no candidate is being tried.
 	Stable, Candidate string
 	Refused           *agentapi.Refusal
 }
 
-// Pod is a pod as it was seen last.
+// Pod describes a pod as it was observed last.
 type Pod struct {
 	Name string
-	// Ready is what the kubelet says, since ReadySince; Silent is true if the agent does not answer.
+	// Ready is the state that the kubelet reports, since ReadySince. Silent is true if the agent does not answer.
 	Ready, Silent bool
 	ReadySince    time.Time
-	// Assigned is the revision that the pod's annotation names. AssignedAt is when it was assigned or last nudged; zero
-	// if unknown. Nudges counts the nudges since it was assigned.
+	// Assigned is the revision that the pod's annotation names. AssignedAt is the time of the assignment or of the last
+	// nudge; zero if it is not known. Nudges counts the nudges since the assignment.
 	Assigned   string
 	AssignedAt time.Time
 	Nudges     int
-	// Revision is what nginx has run since Since; "" if unknown.
+	// Revision is the revision that nginx has run since Since; "" if it is not known.
 	Revision string
 	Since    time.Time
-	// Refused is the refusal that the agent reports.
+	// Refused is the refusal that the agent reports; nil if it reports none.
 	Refused *agentapi.Refusal
 	// Current is true if the pod was created from the wanted template.
 	Current bool
 }
 
-// serves returns true for a pod that the rollout waits for.
+// serves returns true for a pod for which the rollout waits.
 func (p Pod) serves() bool { return p.Ready && !p.Silent }
 
-// isHurt returns true for a pod that was assigned the revision and is not ready, though its agent answers: the revision
-// may be the cause.
+// isHurt returns true for a pod that was assigned the revision and is not ready, although its agent answers. The
+// revision may be the cause.
 func (p Pod) isHurt(revision string) bool { return p.Assigned == revision && !p.Ready && !p.Silent }
 
-// Input is all that the decision depends on.
+// Input contains everything on which the decision depends.
 type Input struct {
 	State State
 	// Wanted is the revision that the spec asks for.
 	Wanted string
-	// NewPods is true if the running nginx of a pod cannot take the wanted revision, so that only new pods can.
+	// NewPods is true if the running nginx of a pod cannot take the wanted revision, so that the pods must be replaced.
 	NewPods bool
-	// Pods are those that are not being deleted.
+	// Pods are the pods that are not being deleted.
 	Pods []Pod
-	// Settled is true if the StatefulSet controller creates pods from the wanted template, and the StatefulSet is not
-	// being changed.
+	// Settled is true if the StatefulSet controller creates pods from the wanted template, and no change of the
+	// StatefulSet is under way.
 	Settled bool
-	// Ordered is true if pods can be created from the wanted template in ascending order of ordinal only, because some
-	// lack a volume of it.
+	// Ordered is true if pods can be created from the wanted template only in ascending order, because some pods lack a
+	// volume of the template.
 	Ordered bool
-	// Replicas is how many pods there should be.
+	// Replicas is the wanted number of pods.
 	Replicas int
-	// Canary is how long the first pod must have run the revision. Width is how many pods may take it at once afterwards.
+	// Canary is how long the first pod must run the revision before others take it. Width is how many pods may then take
+	// it at the same time.
 	Canary time.Duration
 	Width  int
-	// Found is how long a new pod must have been ready before another pod that is ready is replaced.
+	// Found is how long a new pod must be ready before another ready pod is replaced.
 	Found time.Duration
 	Retry string
 	Now   time.Time
 }
 
-// Decision is what to do next.
+// Decision contains what to do next.
 type Decision struct {
-	// State is what to keep.
+	// State is the state that the ConfigMap must store from now on.
 	State State
-	// Assign says which pods get which revision. Nudge names the pods to nudge.
+	// Assign maps the names of pods to the revisions that they get. Nudge contains the names of the pods to be nudged.
 	Assign map[string]string
 	Nudge  []string
-	// Replace is the pod to be replaced next, as far as the disruption budget allows it; "" for none.
+	// Replace is the pod to be replaced next, as far as the disruption budget allows that; "" for none.
 	Replace string
 	// Done is true if every pod that serves runs the wanted revision.
 	Done bool
 	// Waiting is true if a pod is expected to report soon.
 	Waiting bool
-	// After is when to look again, even if nothing happens; 0 means never.
+	// After is the time until the next decision, even if nothing happens; 0 means that none is planned.
 	After time.Duration
 }
 
@@ -131,7 +134,8 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// refusal returns the refusal of the wanted revision: the one that is kept, or one that a pod reports.
+// refusal returns the refusal of the wanted revision: the stored one or one that a pod reports. It returns nil if
+// there is none.
 func refusal(in Input, s State) *agentapi.Refusal {
 	if r := s.Refused; r != nil && r.Revision == in.Wanted && r.Retry == in.Retry {
 		return r
@@ -144,7 +148,7 @@ func refusal(in Input, s State) *agentapi.Refusal {
 	return nil
 }
 
-// all assigns every pod one revision at once. All pods have run this revision before.
+// all assigns one revision to every pod at once. All pods have run this revision before.
 func (d *Decision) all(in Input, revision string) {
 	d.Done = true
 	for _, p := range in.Pods {
@@ -155,7 +159,7 @@ func (d *Decision) all(in Input, revision string) {
 	}
 }
 
-// try takes the rollout of the candidate one step further.
+// try advances the rollout of the candidate by one step.
 func (d *Decision) try(in Input) {
 	able := slices.Clone(in.Pods)
 	if in.NewPods {
@@ -177,8 +181,8 @@ func (d *Decision) try(in Input) {
 	}
 }
 
-// replace picks the next pod to be replaced: one at a time, in ascending order of ordinal. Pods that are not ready go
-// first if the order does not matter. more is false while the first new pod has yet to prove itself.
+// replace picks the next pod to be replaced: one at a time, in ascending order. Pods that are not ready come first if
+// the order does not matter. more is false while the first new pod has yet to prove that it works.
 func (d *Decision) replace(in Input, more bool) {
 	starts := func(p Pod) bool { return p.Current && !p.Ready }
 	if !in.Settled || !more || len(in.Pods) < in.Replicas || slices.ContainsFunc(in.Pods, starts) {
@@ -199,7 +203,7 @@ func (d *Decision) replace(in Input, more bool) {
 	}
 }
 
-// areFound returns true if all new pods have been ready for long enough.
+// areFound returns true if all new pods have been ready for long enough that the other pods have found them.
 func (d *Decision) areFound(in Input) bool {
 	found := true
 	for _, p := range in.Pods {
@@ -211,8 +215,8 @@ func (d *Decision) areFound(in Input) bool {
 	return found
 }
 
-// haveTaken returns true if all pods that serve run the candidate, at least one if there are any pods, and the
-// candidate hurts none.
+// haveTaken returns true if all pods that serve run the candidate and the candidate hurts no pod. If there are pods,
+// at least one of them must serve.
 func haveTaken(in Input) bool {
 	took := 0
 	for _, p := range in.Pods {
@@ -246,7 +250,7 @@ func (d *Decision) isProven(in Input, pods []Pod) bool {
 }
 
 // follow gives the candidate to the pods that have yet to take it, Width at a time. Pods that are not ready do not
-// count, unless the candidate may be the cause. If all is true, every pod gets it at once.
+// count, unless the candidate may be the reason. If all is true, every pod gets the candidate at once.
 func (d *Decision) follow(in Input, pods []Pod, all bool) {
 	waiting := 0
 	for _, p := range pods {
@@ -266,9 +270,9 @@ func (d *Decision) follow(in Input, pods []Pod, all bool) {
 	}
 }
 
-// canary returns the pod that takes the candidate first. A pod that was assigned the candidate comes first, also if it
-// is no longer ready. A pod that has taken an earlier candidate comes next, then the pod with the highest ordinal. The
-// result is nil if the agents of all ready pods are silent.
+// canary returns the pod that takes the candidate first. A pod that was assigned the candidate comes first, even if
+// it is no longer ready. Next comes a pod that was assigned an earlier candidate, then the pod with the highest
+// ordinal. The result is nil if the agents of all ready pods are silent.
 func canary(pods []Pod, in Input) *Pod {
 	var best *Pod
 	rank := func(p Pod) int {
@@ -288,7 +292,7 @@ func canary(pods []Pod, in Input) *Pod {
 	return best
 }
 
-// assign gives a pod a revision. It nudges a pod that has had the revision for a while and does not run it.
+// assign gives a pod a revision. It nudges a pod that was assigned the revision some time ago and does not run it.
 func (d *Decision) assign(in Input, p Pod, revision string) {
 	switch {
 	case p.Assigned != revision:

@@ -1,8 +1,8 @@
-// Package schema does without a cluster what the API server does on admission: it refuses unknown fields, applies the
-// CRD's defaults and checks its schema and its CEL rules, all with the API server's own code.
+// Package schema does without a cluster what the API server does on admission. It rejects unknown fields, applies the
+// CRD's defaults, and checks the CRD's schema and CEL rules. It uses the API server's own code for all of this.
 //
-// It imports the API's types and the CRDs (config/crd) only. A rule of the API itself goes into the comments of package
-// v1alpha1.
+// It imports the API's types and the CRDs (config/crd) only. A rule of the API itself belongs in the comments of
+// package v1alpha1.
 package schema
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/cachenode/cachenode-operator/config/crd"
 )
 
-// cacheNodes is the schema of version v1alpha1 in the forms that the API server's packages take.
+// cacheNodes is the schema of version v1alpha1 of CacheNodes, in the forms that the API server's packages need.
 type cacheNodes struct {
 	structural *structural.Structural
 	schema     validation.SchemaValidator
@@ -58,8 +58,9 @@ var load = sync.OnceValues(func() (*cacheNodes, error) {
 	return &cacheNodes{structural: s, schema: validator, rules: cel.NewValidator(s, true, celconfig.PerCallLimit)}, nil
 })
 
-// Decode reads one CacheNode from YAML or JSON as the API server would store it. The mistakes of a user are field
-// errors with paths such as spec.origin.servers[0].host. The error is for input that is no CacheNode at all.
+// Decode reads one CacheNode from YAML or JSON, and returns it as the API server would store it. For mistakes of a
+// user, it returns field errors with paths such as spec.origin.servers[0].host. It returns the error for input that
+// is no CacheNode at all.
 func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 	var object map[string]any
 	text, err := yaml.YAMLToJSONStrict(data)
@@ -88,7 +89,7 @@ func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 	return cacheNode, nil, nil
 }
 
-// admit applies the defaults to the object and returns the errors for which the API server would refuse it.
+// admit applies the defaults to the object and returns the errors for which the API server would reject the object.
 func (n *cacheNodes) admit(object map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
@@ -100,13 +101,13 @@ func (n *cacheNodes) admit(object map[string]any) field.ErrorList {
 	errs = append(errs, validation.ValidateCustomResource(nil, object, n.schema)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, n.structural, object)...)
 	if len(errs) > 0 {
-		return errs // the rules need an object that fits the schema
+		return errs // the CEL rules need an object that fits the schema
 	}
 	broken, _ := n.rules.Validate(context.Background(), nil, n.structural, object, nil, celconfig.RuntimeCELCostBudget)
 	return broken
 }
 
-// nameErrors checks that the object has a name, which is not part of the schema.
+// nameErrors returns an error for an object without a name, because the schema does not require a name.
 func nameErrors(object map[string]any) field.ErrorList {
 	u := unstructured.Unstructured{Object: object}
 	if u.GetName() == "" {

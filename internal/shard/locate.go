@@ -1,7 +1,8 @@
 package shard
 
-// Owner returns the value that nginx picks for a cache key: the owner of its slot. It is computed as nginx computes it,
-// including the truncation of each range's end. The key is the value of the split_clients source, byte for byte.
+// Owner returns the value that nginx selects for a cache key: the owner of the key's slot. It computes the value as
+// nginx does, and also truncates the end of each range. key must be equal to the source of split_clients, byte for
+// byte.
 func (t Tree) Owner(key []byte) string {
 	hash := murmurHash2(key)
 	value := t.Root.pick(hash)
@@ -13,7 +14,8 @@ func (t Tree) Owner(key []byte) string {
 	return value
 }
 
-// pick follows ngx_http_split_clients_module.c: the end of a range is the sum of the truncated widths up to it.
+// pick follows ngx_http_split_clients_module.c: the end of a range is the sum of the truncated widths of all ranges
+// up to this one.
 func (s Split) pick(hash uint32) string {
 	var end uint32
 	for _, r := range s {
@@ -25,7 +27,7 @@ func (s Split) pick(hash uint32) string {
 	return ""
 }
 
-// murmurHash2 returns ngx_murmur_hash2: MurmurHash2 (Appleby, 2008) with seed 0.
+// murmurHash2 returns the same hash as ngx_murmur_hash2: MurmurHash2 (Appleby, 2008) with seed 0.
 func murmurHash2(data []byte) uint32 {
 	const m = 0x5bd1e995
 	h := uint32(len(data)) //nolint:gosec // as nginx truncates it
@@ -51,8 +53,8 @@ func murmurHash2(data []byte) uint32 {
 	return h ^ h>>15
 }
 
-// Hash returns the 32-bit number that nginx computes from a key, and the slot that it falls into, from 0 to [Slots]
-// less one. A range's end is truncated, so nginx may take the next slot at the border of two.
+// Hash returns the 32-bit number that nginx computes from a key, and the slot of this number, from 0 to [Slots] less
+// one. nginx truncates the end of a range, so at the border of two slots it may select the next slot.
 func Hash(key []byte) (hash uint32, slot int) {
 	hash = murmurHash2(key)
 	return hash, int(uint64(hash) * Slots >> 32)

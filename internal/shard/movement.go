@@ -6,19 +6,19 @@ import (
 	"fmt"
 )
 
-// Movement is what an edit of the disks does to the keys: how many move from which disk to which.
+// Movement describes what an edit of the disks does to the keys: how many keys move from which disk to which.
 type Movement struct {
-	// Name identifies the movement: a hash of both plans; "" if no keys move. An acknowledged movement is thus not
-	// acknowledged again if the same disks follow on other ones.
+	// Name identifies the movement. It is a hash of both plans; "" if no keys move. An acknowledgement therefore does
+	// not count for the same disks if they replace other disks.
 	Name  string
 	Moves []Move
-	// Slots is the sum of the moves, and Least is what any plan must move. Both are in hundredths of a percent.
+	// Slots is the sum of the moves. Least is the sum that any plan must move. Both are in hundredths of a percent.
 	Slots, Least int
-	// From and To are the plans.
+	// From and To are the plans before and after the edit.
 	From, To Plan
 }
 
-// Between compares two plans.
+// Between returns the movement between two plans.
 func Between(from, to Plan) Movement {
 	m := Movement{From: from, To: to, Moves: from.Moves(to)}
 	if len(m.Moves) > 0 {
@@ -34,8 +34,8 @@ func Between(from, to Plan) Movement {
 	return m
 }
 
-// Bytes returns the size of what the moving keys have on disks, if each disk's files are spread evenly over its keys.
-// used is the bytes that each disk of the first plan holds, over all pods.
+// Bytes returns the size of the files of the moving keys in bytes, if each disk's files are spread evenly over its
+// keys. used contains the bytes that each disk of the first plan holds in all pods together.
 func (m Movement) Bytes(used map[string]int64) int64 {
 	var sum float64
 	for _, move := range m.Moves {
@@ -44,7 +44,7 @@ func (m Movement) Bytes(used map[string]int64) int64 {
 	return int64(sum)
 }
 
-// MoveBytes returns the part of one move in Bytes.
+// MoveBytes returns the part of Bytes that belongs to one move.
 func (m Movement) MoveBytes(move Move, used map[string]int64) float64 {
 	share := m.From.Share(move.From)
 	if share == 0 {
@@ -53,5 +53,5 @@ func (m Movement) MoveBytes(move Move, used map[string]int64) float64 {
 	return float64(used[move.From]) * float64(move.Slots) / float64(share)
 }
 
-// Percent writes hundredths of a percent, such as 33.34%.
+// Percent returns hundredths of a percent as a text, such as 33.34%.
 func Percent(hundredths int) string { return fmt.Sprintf("%d.%02d%%", hundredths/100, hundredths%100) }

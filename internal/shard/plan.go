@@ -12,15 +12,17 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Slots is the number of slots into which the key space is cut. Fewer slots make fewer ranges but move more keys: with
-// 2,000 slots a changed weight moves 1.17 times the minimum, with 10,000 it moves 1.08 times the minimum.
+// Slots is the number of slots into which the key space is divided. Fewer slots make fewer ranges but move more keys.
+// With 2,000 slots, a changed weight moves 1.17 times the minimum. With 10,000 slots, it moves 1.08 times the
+// minimum.
 const Slots = 10000
 
-// Member is a disk or a pod: what slots are given to.
+// Member is a disk or a pod to which slots are given.
 type Member struct {
-	// Name identifies the member. Names are unique; slots follow the name, not the position.
+	// Name identifies the member. Names are unique. The slots of a member depend on its name, not on its position.
 	Name string
-	// Weight is the member's share in relation to the sum of all weights, at least 1. Any unit will do, bytes too.
+	// Weight is at least 1. The share of a member is its weight divided by the sum of all weights, so any unit is
+	// possible, such as bytes.
 	Weight int64
 }
 
@@ -40,9 +42,9 @@ func newPlan(members []Member, owners []int) Plan {
 	return Plan{members: members, owner: owner, share: share}
 }
 
-// NewPlan assigns every slot to a member. The order of members does not matter. It panics on what validation excludes:
-// no member, more than Slots members, a weight below 1, weights whose sum overflows. A new plan takes milliseconds, so
-// the last ones are remembered: most calls have the same members.
+// NewPlan assigns every slot to a member. The order of members does not matter. It panics on what validation
+// excludes: no member, more than Slots members, a weight below 1, weights whose sum overflows. A new plan takes
+// milliseconds, so the last plans are remembered. Most calls have the same members.
 func NewPlan(members []Member) Plan {
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
@@ -55,7 +57,7 @@ func NewPlan(members []Member) Plan {
 	return plan
 }
 
-// remembered has the last plans by their members. A plan takes some 20 KB.
+// remembered contains the last plans by their members. A plan takes about 20 KB.
 var remembered = lru.New(128)
 
 func planOf(sorted []Member) Plan {
@@ -68,8 +70,9 @@ func planOf(sorted []Member) Plan {
 	return newPlan(sorted, owner)
 }
 
-// Without gives the slots of the failed members, and only those, to the others in proportion to their weights. A member
-// that returns gets exactly its own slots again, as p stays the same. ok is false if no member is left.
+// Without returns a plan that gives the slots of the failed members, and only those slots, to the other members, in
+// proportion to their weights. p stays the same, so a member that returns gets exactly its own slots again. ok is
+// false if no member is left.
 func (p Plan) Without(failed ...string) (degraded Plan, ok bool) {
 	var survivors []Member
 	var position []int // survivor → index into p.members
@@ -99,7 +102,7 @@ func (p Plan) Without(failed ...string) (degraded Plan, ok bool) {
 	return newPlan(p.members, owner), true
 }
 
-// Owner returns the name of the member that a slot belongs to.
+// Owner returns the name of the member to which a slot belongs.
 func (p Plan) Owner(slot int) string { return p.members[p.owner[slot]].Name }
 
 // Share returns the part of the key space that a member owns, in hundredths of a percent; 0 for a name that is not in
@@ -123,12 +126,12 @@ func (p Plan) Members() []string {
 // Move is a part of the key space that goes from one member to another.
 type Move struct {
 	From, To string
-	// Slots is how much, in hundredths of a percent.
+	// Slots is the size of the part, in hundredths of a percent.
 	Slots int
 }
 
-// Moves returns the slots whose owner in q is not the one in p. Their keys become MISSes. They are sorted by the
-// members' names.
+// Moves returns the slots that have one owner in p and another owner in q. The keys of these slots become MISSes. The
+// moves are sorted by the members' names.
 func (p Plan) Moves(q Plan) []Move {
 	counts := make([]int, len(p.members)*len(q.members))
 	for slot := range Slots {
@@ -154,7 +157,7 @@ func (p Plan) Moved(q Plan) int {
 	return moved
 }
 
-// Hash identifies which slot has which owner.
+// Hash returns a text that identifies which slot has which owner.
 func (p Plan) Hash() string {
 	var owners bytes.Buffer
 	for slot := range Slots {
@@ -170,8 +173,9 @@ func (p Plan) index(name string) int {
 	return slices.IndexFunc(p.members, func(m Member) bool { return m.Name == name })
 }
 
-// quotas divides slots among the members in proportion to their weights, by the method of the largest remainder. Ties
-// go by name. If there are enough slots, each member gets at least one.
+// quotas divides slots among the members in proportion to their weights, by the method of the largest remainder.
+// Members with equal remainders are in the order of their names. If there are enough slots, each member gets at least
+// one.
 func quotas(members []Member, slots int) []int {
 	var total uint64
 	for _, m := range members {
@@ -210,8 +214,8 @@ func quotas(members []Member, slots int) []int {
 	return quota
 }
 
-// feedTheSmallest takes slots from the largest quota for members that would have none. A disk without a slot would be
-// mounted and never used.
+// feedTheSmallest takes slots from the largest quota for members that would have none. Otherwise a disk without a
+// slot would be mounted and never used.
 func feedTheSmallest(quota []int) {
 	for i, q := range quota {
 		if q > 0 {

@@ -6,12 +6,13 @@ import (
 	"math"
 )
 
-// assign gives each of the slots to one of the members, and none gets more than its quota. The quotas must add up to
-// the number of slots. assign writes the member's index to owner[slot].
+// assign gives each of the slots to one of the members. No member gets more slots than its quota. The quotas must add
+// up to the number of slots. assign writes the member's index to owner[slot].
 //
-// Slots propose to members in the order of their scores, and a full member keeps the slots that score best on it (Gale
-// and Shapley, 1962). Both sides rank by the same score. The outcome is therefore that of a greedy pass over all pairs,
-// best first, and does not depend on the order of the proposals.
+// Each slot proposes to the members in the order of their scores. A full member keeps the slots that have the best
+// scores for this member (Gale and Shapley, 1962). Both sides rank by the same score. The result is therefore the
+// same as that of a greedy pass over all pairs, the best score first. It does not depend on the order of the
+// proposals.
 func assign(owner, slots []int, members []Member, quota []int) {
 	seeds := make([]uint64, len(members))
 	for i, m := range members {
@@ -21,7 +22,7 @@ func assign(owner, slots []int, members []Member, quota []int) {
 	}
 	kept := make([]proposals, len(members))
 	for _, slot := range slots {
-		// A refused slot tries the next best disk, below the score of the refusal.
+		// A refused slot tries the next best member, below the score of the refusal.
 		limit := proposal{slot: slot, member: -1, score: math.Inf(1)}
 		for {
 			best := proposal{slot: slot, member: -1, score: math.Inf(-1)}
@@ -46,7 +47,8 @@ func assign(owner, slots []int, members []Member, quota []int) {
 	}
 }
 
-// score ranks a member for a slot. The expected share of slots that a member wins is in proportion to its weight.
+// score returns the score of a member for a slot. The expected share of slots that a member wins is in proportion to
+// its weight.
 func score(seed uint64, slot int, weight int64) float64 {
 	u := (float64(rank(seed, slot)>>12) + 0.5) / (1 << 52) // in (0, 1), exact
 	return float64(weight) / -logarithm(u)
@@ -61,9 +63,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// logarithm returns ln(x) for x in (0, 1). The plan must be the same on every architecture, and math.Log is not: some
-// have an assembly version, and Go may fuse a product and a sum into one rounding unless a conversion stands between
-// them.
+// logarithm returns ln(x) for x in (0, 1). The plan must be the same on every architecture, but math.Log is not the
+// same everywhere. Some architectures have an assembly version. Go may also compute a product and a sum with a single
+// rounding, unless there is a conversion between them.
 func logarithm(x float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	s := (fraction - 1) / (fraction + 1) // ln(fraction) = 2 artanh(s), |s| ≤ 1/3
@@ -75,13 +77,14 @@ func logarithm(x float64) float64 {
 	return float64(float64(2*s*sum) + float64(float64(exponent)*math.Ln2))
 }
 
-// proposal is a slot that wants to go to a member.
+// proposal is a slot that proposes to a member.
 type proposal struct {
 	slot, member int
 	score        float64
 }
 
-// beats orders proposals strictly. Equal scores, which are all but impossible, go by member and slot.
+// beats orders proposals strictly. Proposals with equal scores, which are almost impossible, are ordered by member
+// and slot.
 func (p proposal) beats(q proposal) bool {
 	switch {
 	case p.score != q.score:

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// NewSequence assigns every slot to one of equal members that join at the end of a sequence and leave from there, as
-// the pods of a StatefulSet do. The order of the names matters. Each member has as many slots as any other, or one more
-// or less. A member that joins takes its slots from all others and nothing else moves; when it leaves, they go back. So
-// the movement is the least possible, which weighted rendezvous hashing misses by far with many members, as their exact
-// shares leave little room. (The idea is that of jump consistent hashing, Lamping and Veach, 2014.)
+// NewSequence assigns every slot to one of equal members. The members join and leave at the end of a sequence, as the
+// pods of a StatefulSet do. The order of the names matters. The numbers of slots of two members differ by one at
+// most. A member that joins takes its slots from all other members, and no other slots move. When it leaves, its
+// slots go back. The movement is therefore the least possible. Weighted rendezvous hashing moves much more if there
+// are many members, because their exact shares leave little room. (The idea is that of jump consistent hashing,
+// Lamping and Veach, 2014.)
 //
-// It panics without a name, and with more than Slots names. It takes some hundredths of a second with a hundred
-// members, so the last plans are remembered.
+// NewSequence panics without a name, and with more than Slots names. With a hundred members it takes some hundredths
+// of a second, so the last plans are remembered.
 func NewSequence(names []string) Plan {
 	key := "sequence\x00" + strings.Join(names, "\x00")
 	if plan, ok := remembered.Get(key); ok {
@@ -41,7 +42,7 @@ func NewSequence(names []string) Plan {
 	return plan
 }
 
-// join takes the slots of a new member from the others, which keep those for which the new one ranks low.
+// join takes the slots of a new member from the other members. They keep the slots that rank low for the new member.
 func join(slots [][]int, name string) (taken []int) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
@@ -58,7 +59,7 @@ func join(slots [][]int, name string) (taken []int) {
 	return taken
 }
 
-// rank orders slots differently for each member.
+// rank returns the rank of a slot for a member. Each member ranks the slots in another order.
 func rank(seed uint64, slot int) uint64 {
 	return mix(seed ^ mix(uint64(slot)+0x9e3779b97f4a7c15)) //nolint:gosec // a slot is not negative
 }

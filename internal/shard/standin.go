@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// StandIns says which member takes each slot if its owner is gone: the one to which [Plan.Without] gives it. ok is
-// false if no member but one has slots. Like a plan, it is immutable. It takes a tenth of a second with a hundred
-// members, so the last ones are remembered.
+// StandIns returns a plan that gives each slot to the member that gets it if its owner is gone, according to
+// [Plan.Without]. ok is false if fewer than two members have slots. Like every plan, the result is immutable. With a
+// hundred members it takes a tenth of a second, so the last results are remembered.
 func (p Plan) StandIns() (standIns Plan, ok bool) {
 	hash := p.Hash()
 	if known, ok := rememberedStandIns.Get(hash); ok {
@@ -40,13 +40,14 @@ func (p Plan) StandIns() (standIns Plan, ok bool) {
 	return standIns, true
 }
 
-// rememberedStandIns has the last stand-ins by the hash of their plan.
+// rememberedStandIns contains the last stand-ins by the hash of their plan.
 var rememberedStandIns = lru.New(32)
 
-// separator is between the two names of a pair. No name of a member has it.
+// separator separates the two names of a pair. No name of a member contains it.
 const separator = ":"
 
-// Pairs returns the tree of p whose values name the owner of each slot and its stand-in. [Pair] takes a value apart.
+// Pairs returns the tree of p, in which a value names both the owner of a slot and its stand-in. [Pair] splits a
+// value.
 func (p Plan) Pairs(standIns Plan) Tree {
 	return treeOf(func(slot int) string { return p.Owner(slot) + separator + standIns.Owner(slot) })
 }

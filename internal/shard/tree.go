@@ -4,7 +4,8 @@ import "fmt"
 
 // Range is a part of a split_clients block.
 type Range struct {
-	// Width is in hundredths of a percent. The last range has 0, which stands for "*", the rest.
+	// Width is the width of the range in hundredths of a percent. The last range has the width 0, which stands for "*",
+	// the rest.
 	Width int
 	// Value is the value that nginx's variable gets.
 	Value string
@@ -13,8 +14,8 @@ type Range struct {
 // Split is a split_clients block: ranges in the order in which nginx scans them.
 type Split []Range
 
-// Tree is a plan as nginx evaluates it: Root says which group of slots a key is in, and the group says which member.
-// A plan with few ranges needs no groups. Groups is then empty, and Root gives the member at once.
+// Tree is a plan in the form that nginx evaluates. Root selects the group of slots of a key, and the group selects
+// the member. A plan with few ranges needs no groups. Groups is then empty, and Root selects the member at once.
 type Tree struct {
 	Root   Split
 	Groups []Group
@@ -22,18 +23,18 @@ type Tree struct {
 
 // Group is a part of the key space with a split_clients block of its own.
 type Group struct {
-	// Name is the value by which Root leads to this group.
+	// Name is the value by which Root refers to this group.
 	Name string
 	Split
 }
 
-// groupSlots is how many slots a group has. The square root of Slots makes both levels equally long.
+// groupSlots is the number of slots in a group. It is the square root of Slots, which makes both levels equally long.
 const groupSlots = 100
 
 // Tree arranges the plan's ranges in two levels, so that nginx scans some tens of ranges for a request, not thousands.
 func (p Plan) Tree() Tree { return treeOf(p.Owner) }
 
-// treeOf arranges the values of all slots.
+// treeOf arranges the values of all slots in a tree.
 func treeOf(value func(slot int) string) Tree {
 	values := make([]string, Slots)
 	for slot := range values {
@@ -61,8 +62,9 @@ func (t Tree) Ranges() int {
 	return n
 }
 
-// split returns the block for the slots from first up to, not including, end. Neighbours with one value share a range.
-// A key of this block never hashes below first, so the first range begins at 0 and needs no range before it.
+// split returns the block for the slots from first up to, not including, end. Adjacent slots with the same value
+// share a range. A key of this block never hashes below first. The first range therefore begins at 0, and no range is
+// needed before it.
 func split(values []string, first, end int) Split {
 	var s Split
 	for _, value := range values[first:end] {

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// warnBefore is how long before its end a certificate counts as about to expire; for a certificate that lives
-	// shorter, it is a part of its lifetime. cert-manager renews when a third is left.
+	// warnBefore is how long before its end a certificate counts as about to expire. For a certificate with a short
+	// lifetime, it is one sixth of that lifetime (warnPart). cert-manager renews a certificate when a third of the
+	// lifetime is left.
 	warnBefore = 14 * 24 * time.Hour
 	warnPart   = 6
 )
 
-// certificate returns the certificate of listen.tls; nil if there is none. While the pass has not read it, the previous
-// one stands.
+// certificate returns the certificate of listen.tls; nil if there is none. If the pass has not read the certificate,
+// the result is the one in the previous status.
 func (f Facts) certificate() *v1alpha1.CertificateStatus {
 	switch {
 	case f.CacheNode.Spec.Listen.TLS == nil:
@@ -27,13 +28,13 @@ func (f Facts) certificate() *v1alpha1.CertificateStatus {
 	return f.Certificate
 }
 
-// CertificateOf returns a certificate that is valid for a time.
+// CertificateOf returns the status entry for a certificate that is valid between two times.
 func CertificateOf(notBefore, notAfter time.Time) *v1alpha1.CertificateStatus {
 	return &v1alpha1.CertificateStatus{NotBefore: metav1.NewTime(notBefore), NotAfter: metav1.NewTime(notAfter)}
 }
 
-// expiry says that the certificate of listen.tls has expired, or will soon; "" if neither. after is when that changes;
-// 0 means never.
+// expiry returns a message if the certificate of listen.tls has expired or will expire soon; "" otherwise. after is
+// the time until that changes; 0 means never.
 func (f Facts) expiry() (message string, isOver bool, after time.Duration) {
 	c := f.certificate()
 	if c == nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// SpecIsValid is the beginning of the message of Accepted=True. Warnings follow after a semicolon.
+// SpecIsValid is the beginning of the message of Accepted=True. Warnings follow it after a semicolon.
 const SpecIsValid = "the spec is valid"
 
-// conditionList collects conditions about one generation of the spec.
+// conditionList collects the conditions for one generation of the spec.
 type conditionList struct {
 	Facts
 	ready int32
@@ -35,8 +35,9 @@ func (l *conditionList) set(kind string, is bool, reason, message string) {
 	})
 }
 
-// conditions returns the conditions that follow from the facts. They must tell three cases apart: the spec is refused
-// and the old pods go on; pods are being created or replaced; pods are missing though nothing is under way.
+// conditions returns the conditions that follow from the facts. The conditions must distinguish three cases. The spec
+// is refused and the old pods go on. Pods are being created or replaced. Pods are missing although nothing is under
+// way.
 func conditions(f Facts, ready int32) []metav1.Condition {
 	l := &conditionList{Facts: f, ready: ready}
 	allReady := f.areReady(ready)
@@ -74,7 +75,7 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 	return l.items
 }
 
-// accepted sets Accepted, and warns of what is valid but unwise.
+// accepted sets Accepted, and adds warnings about values that are valid but unwise.
 func (l *conditionList) accepted() {
 	if l.Problem == nil || l.Problem.Accepted {
 		message := strings.Join(slices.Concat([]string{SpecIsValid}, l.Warnings, l.smallDisks()), "; ")
@@ -120,7 +121,7 @@ func (l *conditionList) progressing(is bool) {
 	}
 }
 
-// rollingOut says how far the revision is rolled out.
+// rollingOut describes how far the revision is rolled out.
 func (l *conditionList) rollingOut() string {
 	text := fmt.Sprintf("revision %s: %d of %d pods run it, %d are ready",
 		l.revision(), l.running(), l.wanted(), l.wantedReady(l.ready))
@@ -142,8 +143,8 @@ func (l *conditionList) rollingOut() string {
 	return text + l.alsoSurplus()
 }
 
-// degraded sets Degraded to the worst of what is wrong. stuck is true if pods do not start, or are missing though
-// nothing is under way; pods describes them.
+// degraded sets Degraded to the worst of the present problems. stuck is true if pods do not start, or if pods are
+// missing although nothing is under way. pods describes these pods.
 func (l *conditionList) degraded(stuck bool, pods string) {
 	failed, missing := l.outOfUse().failed(), l.outOfUse().placeholders()
 	silent, lowered := l.silentAgents(), l.loweredLimits()
@@ -185,7 +186,7 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, truncated(message, maxMessage))
 }
 
-// mildest returns what Degraded says if nothing else is wrong.
+// mildest returns the reason and the message of Degraded if nothing worse is wrong.
 func (l *conditionList) mildest() (reason, message string) {
 	if certificate, _, _ := l.expiry(); certificate != "" {
 		return v1alpha1.ReasonCertificateExpires, certificate
@@ -193,8 +194,8 @@ func (l *conditionList) mildest() (reason, message string) {
 	return v1alpha1.ReasonAsExpected, "nothing is wrong"
 }
 
-// notAccepted sets the conditions of a spec that is not accepted: a person must edit it, or an object that it refers to
-// must be created.
+// notAccepted sets the conditions of a spec that is not accepted. Either a person must edit the spec, or an object to
+// which it refers must be created.
 func (l *conditionList) notAccepted(p *Problem) {
 	if !p.Stalled {
 		l.waiting(p.Reason, p.Message)
@@ -205,7 +206,7 @@ func (l *conditionList) notAccepted(p *Problem) {
 	l.set(v1alpha1.ConditionReconciling, false, p.Reason, "the spec must be edited")
 }
 
-// waiting sets the conditions of a CacheNode that becomes ready without an edit of the spec.
+// waiting sets the conditions of a CacheNode that becomes ready without an edit of its spec.
 func (l *conditionList) waiting(reason, message string) {
 	l.set(v1alpha1.ConditionReady, false, reason, message)
 	l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "no edit of the spec is needed")
@@ -220,17 +221,17 @@ func describeRefusal(r *agentapi.Refusal) string {
 	return fmt.Sprintf("%s refused revision %s, which was rolled back: %s", r.Pod, r.Revision, r.Message)
 }
 
-// areReady returns true if all pods are ready. It asks both the StatefulSet and the pods, because the cache may show
-// them at different times.
+// areReady returns true if all pods are ready. It checks both the StatefulSet and the pods, because the cache may
+// show them at different times.
 func (f Facts) areReady(ready int32) bool {
 	return f.StatefulSet != nil && ready == f.replicas() && !slices.ContainsFunc(f.Pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !storage.IsReady(p.Pod)
 	})
 }
 
-// isProgressing returns true while the StatefulSet controller creates, replaces or removes pods, or pods have yet to
-// take a revision, and from then on until all pods are ready and know who owns which keys. Pods that become unready
-// later, or learn of other owners, with nothing under way, are no progress.
+// isProgressing returns true while the StatefulSet controller creates, replaces or removes pods, or while pods have
+// yet to take a revision. After that, it returns true until all pods are ready and know who owns which keys. Pods
+// that become unready later, or that learn of other owners later, are no progress.
 func (f Facts) isProgressing(allReady bool) bool {
 	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done ||
 		f.Rollout.Replacing != "" || !isRolledOut(f.StatefulSet) {
@@ -240,8 +241,8 @@ func (f Facts) isProgressing(allReady bool) bool {
 	return (!allReady || !f.routing().ownersAreKnown()) && (old == nil || old.Status == metav1.ConditionTrue)
 }
 
-// isRolledOut returns true if the StatefulSet controller has seen the wanted template, and there are as many pods as
-// wanted, all created from it. They need not be ready.
+// isRolledOut returns true if two facts hold: the StatefulSet controller has seen the wanted template, and it has
+// created all wanted pods from that template. The pods need not be ready.
 func isRolledOut(set *appsv1.StatefulSet) bool {
 	if set == nil || set.Status.ObservedGeneration < set.Generation {
 		return false
@@ -250,7 +251,8 @@ func isRolledOut(set *appsv1.StatefulSet) bool {
 	return set.Status.Replicas == want && UpdatedPods(set) == want
 }
 
-// UpdatedPods counts the pods of the wanted template; 0 while the StatefulSet controller has not seen the template.
+// UpdatedPods returns the number of pods that were created from the wanted template; 0 while the StatefulSet
+// controller has not seen the template.
 func UpdatedPods(set *appsv1.StatefulSet) int32 {
 	if set == nil || set.Status.ObservedGeneration < set.Generation {
 		return 0
@@ -265,7 +267,7 @@ func (f Facts) revision() string {
 	return f.Config.Revision
 }
 
-// running counts the wanted pods that run the wanted revision.
+// running returns the number of wanted pods that run the wanted revision.
 func (f Facts) running() int {
 	n := 0
 	for _, p := range f.Pods {

@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// Replaced returns the event about a pod that was evicted for a new pod template.
+// Replaced returns the event for a pod that was evicted because of a new pod template.
 func Replaced(pod string) Event {
 	return Event{
 		Type: corev1.EventTypeNormal, Reason: "PodReplaced", Action: "Replace", Pod: pod,
@@ -19,20 +19,20 @@ func Replaced(pod string) Event {
 	}
 }
 
-// Released returns the event about claims that were taken from a pod.
+// Released returns the event for claims that were taken from a pod.
 func Released(release storage.Release) Event {
 	e := Event{
 		Type: corev1.EventTypeNormal, Reason: release.Reason, Action: "Release",
 		Note: fmt.Sprintf("%.1000s", release.Note),
 	}
-	if release.Pod != nil { // without a related object, the events about two pods would be merged into one
+	if release.Pod != nil { // without a related object, Kubernetes would merge the events for two pods into one
 		e.Pod = release.Pod.Name
 	}
 	return e
 }
 
-// Told returns the events about disks that a pod's agent was asked to drain, readmit or empty: what has changed from
-// the pod's annotations before to those after.
+// Told returns the events for disks that a pod's agent was told to drain, readmit or empty. It compares the pod's
+// annotations before and after.
 func Told(pod string, before, after map[string]string) (list []Event) {
 	add := func(reason, action, format, disks string) {
 		list = append(list, Event{
@@ -51,8 +51,9 @@ func Told(pod string, before, after map[string]string) (list []Event) {
 	return list
 }
 
-// LeavesAtOnce returns the event about a removed disk that cannot stay until others have filled from it, because the
-// agents of some pods are too old. It returns nothing for the pods that an event has named before.
+// LeavesAtOnce returns the event for a removed disk that leaves at once. The disk cannot stay until other disks have
+// filled from it, because the agents of some pods are too old. LeavesAtOnce returns nothing if an event has named the
+// same pods before.
 func LeavesAtOnce(told, pods []string) []Event {
 	if len(pods) == 0 || slices.Equal(told, pods) {
 		return nil

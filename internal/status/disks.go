@@ -10,8 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// diskStatuses returns the status of each disk over all pods. The shares stay as they were if the plan is not known,
-// because the spec is not accepted. The healthy disks are always counted.
+// diskStatuses returns the status of each disk over all pods. If the spec is not accepted, the plan is not known, and
+// the shares stay as they were. The healthy disks are counted in any case.
 func (f Facts) diskStatuses() []v1alpha1.DiskStatus {
 	var statuses []v1alpha1.DiskStatus
 	if f.Config == nil {
@@ -48,7 +48,7 @@ func (f Facts) addReports(status *v1alpha1.DiskStatus) {
 	status.FileSystem, status.Advice = preparation(ways, f.media(status.Name))
 }
 
-// preparation says how a disk is prepared in the pods, and what would be better.
+// preparation describes how a disk is prepared in the pods, and what would be better.
 func preparation(ways map[effective.FileSystem]int, media v1alpha1.Media) (is, advice string) {
 	var texts, advices []string
 	for way, pods := range ways {

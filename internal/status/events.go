@@ -15,22 +15,22 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// Event is a change that is worth an event on the CacheNode.
+// Event is a change that is reported by a Kubernetes event on the CacheNode.
 type Event struct {
 	// Type is Normal or Warning.
 	Type string
-	// Reason, Action and Note are those of a Kubernetes event. Kubernetes takes events that differ only in the note for
-	// one event, so the action of an event about a disk names the disk.
+	// Reason, Action and Note are the fields of the Kubernetes event. Kubernetes merges events that differ only in the
+	// note. So the action of an event for a disk contains the name of the disk.
 	Reason, Action, Note string
-	// Pod is the pod that the event is about besides the CacheNode; "" for none.
+	// Pod is the pod to which the event also refers, besides the CacheNode; "" for none.
 	Pod string
 }
 
-// Disks are disks of pods.
+// Disks is a set of disks of pods.
 type Disks = sets.Set[storage.PodDisk]
 
-// Events returns the events about what was done and what changed since the previous status, and the disks that broke
-// and of whose recovery no event has told yet: the next [Facts].Broken.
+// Events returns the events for what was done and for what changed since the previous status. It also returns the
+// next [Facts].Broken: the disks that broke and whose recovery has yet to be reported.
 func Events(f Facts, after v1alpha1.CacheNodeStatus) ([]Event, Disks) {
 	before := f.CacheNode.Status
 	disks, broken := f.diskEvents(before.Pods, after.Pods)
@@ -43,7 +43,8 @@ func Events(f Facts, after v1alpha1.CacheNodeStatus) ([]Event, Disks) {
 	), broken
 }
 
-// conditionEvents returns the events about a spec that was not accepted, and about what began, ended or broke.
+// conditionEvents returns the events for a spec that was not accepted, and for states that began, ended or became
+// bad.
 func conditionEvents(before, after []metav1.Condition) []Event {
 	var list []Event
 	for _, condition := range after {
@@ -56,7 +57,7 @@ func conditionEvents(before, after []metav1.Condition) []Event {
 			continue
 		}
 		if old == nil && !bad && (condition.Status == metav1.ConditionFalse || condition.Type == v1alpha1.ConditionAccepted) {
-			continue // the first status is no change
+			continue // the first status is not a change
 		}
 		kind := corev1.EventTypeNormal
 		if bad {
@@ -67,23 +68,24 @@ func conditionEvents(before, after []metav1.Condition) []Event {
 	return list
 }
 
-// isWorthAnEvent returns true for a condition whose change an event tells of; bad is true if the event is a warning.
+// isWorthAnEvent returns true for a condition whose change is reported by an event. bad is true if that event is a
+// warning.
 func isWorthAnEvent(c metav1.Condition) (bad, is bool) {
 	switch c.Type {
 	case v1alpha1.ConditionAccepted:
 		return c.Status == metav1.ConditionFalse, true
-	case v1alpha1.ConditionDegraded: // diskEvents and the release of the claim tell of each disk
+	case v1alpha1.ConditionDegraded: // diskEvents and the release of the claim report each disk
 		return c.Status == metav1.ConditionTrue,
 			c.Reason != v1alpha1.ReasonDiskFailed && c.Reason != v1alpha1.ReasonDiskMissing
-	case v1alpha1.ConditionEvictionsWait: // otherwise nobody waits
+	case v1alpha1.ConditionEvictionsWait: // otherwise no eviction waits
 		return false, c.Reason == v1alpha1.ReasonHandingOver || c.Reason == v1alpha1.ReasonHandedOver
-	case v1alpha1.ConditionProgressing: // otherwise Accepted or Degraded tells why
+	case v1alpha1.ConditionProgressing: // otherwise Accepted or Degraded reports the reason
 		return false, c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonRolledOut
 	}
-	return false, false // these follow from the others
+	return false, false // the other conditions follow from these
 }
 
-// movementEvents returns the event about an edit that begins to move keys, or waits to.
+// movementEvents returns the event for an edit that begins to move keys, or that waits to be acknowledged.
 func movementEvents(before, after *v1alpha1.KeyMovement, held bool) []Event {
 	if after == nil || (before != nil && before.Name == after.Name) {
 		return nil
@@ -98,8 +100,8 @@ func movementEvents(before, after *v1alpha1.KeyMovement, held bool) []Event {
 	}}
 }
 
-// diskEvents returns the events about disks that failed, and about broken disks that an agent now reports as healthy.
-// A disk that is not reported stays broken: it may be drained, or its pod may be starting.
+// diskEvents returns the events for disks that failed, and for broken disks that an agent now reports as healthy. A
+// disk without a report stays broken: it may be drained, or its pod may be starting.
 func (f Facts) diskEvents(before, after []v1alpha1.PodStatus) ([]Event, Disks) {
 	was, is := failures(before), failures(after)
 	broken := f.Broken.Union(sets.KeySet(was)).Union(sets.KeySet(is))
@@ -139,7 +141,7 @@ func (f Facts) wantedDisks() Disks {
 	return wanted
 }
 
-// failures returns the disks that have failed.
+// failures returns the disks that the status shows as failed.
 func failures(pods []v1alpha1.PodStatus) map[storage.PodDisk]v1alpha1.PodDiskStatus {
 	disks := map[storage.PodDisk]v1alpha1.PodDiskStatus{}
 	for _, p := range pods {

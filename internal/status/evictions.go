@@ -9,10 +9,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
-// evictions sets EvictionsWait. It names the budget, because an eviction that is refused names nothing else, and the
-// time until which it is refused. That is known when the hand-over has begun, and not while it is announced to the
-// pods. A pass that failed before it decided who owns keys leaves the condition as it was. While the spec is not
-// accepted, nobody decides, and the budget is open.
+// evictions sets EvictionsWait. The message names the disruption budget, because a refused eviction names nothing
+// else. It also contains the time until which evictions are refused. That time is known after the hand-over has
+// begun, and not while the hand-over is announced to the pods. If the pass failed before it decided who owns keys,
+// the condition stays as it was. While the spec is not accepted, nobody decides, and the budget is open.
 func (l *conditionList) evictions() {
 	set := func(is bool, reason, format string, values ...any) {
 		message := "PodDisruptionBudget " + l.CacheNode.Name + " " + fmt.Sprintf(format, values...)

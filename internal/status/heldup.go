@@ -11,13 +11,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// startPatience is how long a pod may take to start before the status says what holds it up. Most obstacles go away by
-// themselves.
+// startPatience is how long a pod may take to start before the status shows what keeps it from starting. Most
+// obstacles go away by themselves.
 const startPatience = 10 * time.Second
 
-// heldUp says what keeps a pod from starting, in the words of the scheduler or the kubelet; "" if nothing is known.
-// after is when to look again; 0 means when the pod changes. The text is the same at each retry, so that a retry causes
-// no write of the status.
+// heldUp returns what keeps a pod from starting, in the words of the scheduler or the kubelet; "" if nothing is
+// known. after is the time until the next check; 0 means that a change of the pod causes it. The message is the same
+// at each retry, so that a retry causes no write of the status.
 func heldUp(pod *corev1.Pod, now time.Time) (message string, after time.Duration) {
 	if !pod.DeletionTimestamp.IsZero() || storage.IsReady(pod) {
 		return "", 0
@@ -43,7 +43,7 @@ func inItsWay(pod *corev1.Pod) string {
 	return ""
 }
 
-// containerWaits says why a container does not run, or does not run for long.
+// containerWaits returns the reason why a container does not run, or does not run for long.
 func containerWaits(c corev1.ContainerStatus) string {
 	if ended := c.LastTerminationState.Terminated; ended != nil {
 		return strings.TrimSpace(fmt.Sprintf("restarts after exit code %d %s", ended.ExitCode, ended.Reason))
@@ -52,19 +52,19 @@ func containerWaits(c corev1.ContainerStatus) string {
 		return ""
 	}
 	switch why := c.State.Waiting; why.Reason {
-	case "", "ContainerCreating", "PodInitializing": // the container is being created
+	case "", "ContainerCreating", "PodInitializing": // the container is only being created
 		return ""
 	case "ErrImagePull", "ImagePullBackOff": // the kubelet alternates between the two
 		return "ImagePullBackOff"
-	case "CreateContainerConfigError", "InvalidImageName", "ErrImageNeverPull": // their messages stay the same
+	case "CreateContainerConfigError", "InvalidImageName", "ErrImageNeverPull": // their messages do not change
 		return strings.TrimSuffix(why.Reason+": "+why.Message, ": ")
 	default:
 		return why.Reason
 	}
 }
 
-// Lagging returns the containers that wait, have ended, or had ended and are not ready again, with only what is read of
-// them: the cache holds thousands.
+// Lagging returns the containers that wait, have ended, or have ended before and are not ready again. It keeps only
+// the fields that are read, because the cache stores thousands of pods.
 func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	for _, c := range all {
 		ended := c.LastTerminationState.Terminated
@@ -85,7 +85,7 @@ func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	return some
 }
 
-// heldUp says what keeps the pod from starting; see [heldUp].
+// heldUp returns what keeps the pod from starting; see [heldUp].
 func (p Pod) heldUp(now time.Time) (message string, after time.Duration) {
 	message, after = heldUp(p.Pod, now)
 	if message == "" && p.Mount != "" && !storage.IsReady(p.Pod) && p.DeletionTimestamp.IsZero() {
@@ -94,7 +94,7 @@ func (p Pod) heldUp(now time.Time) (message string, after time.Duration) {
 	return truncated(message, 512), after
 }
 
-// heldUp lists the pods that do not start, grouped by reason.
+// heldUp returns the pods that do not start, grouped by reason.
 func (f Facts) heldUp() []string {
 	var reasons, list []string
 	pods := map[string][]string{}
@@ -115,7 +115,7 @@ func (f Facts) heldUp() []string {
 	return []string{Listed(list)}
 }
 
-// LookAgain returns when the status may change though no event comes; 0 means never.
+// LookAgain returns the time after which the status may change without an event; 0 means never.
 func (f Facts) LookAgain() time.Duration {
 	var soonest time.Duration
 	for _, p := range f.Pods {

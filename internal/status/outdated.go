@@ -13,17 +13,19 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// age is what in a pod is older than it should be.
+// age describes the parts of a pod that are older than they should be.
 type age struct {
-	// agent is true if the agent is older than this operator, and unsafe if it is from before a fix of a security hole.
+	// agent is true if the agent is older than this operator. unsafe is true if the agent is older than the fix of a
+	// security hole.
 	agent, unsafe bool
-	// skewed is the agent's version if this operator may not work with it; "" otherwise.
+	// skewed is the agent's version if that version is too far from the version of this operator; "" otherwise.
 	skewed string
-	// nginx is the version of an nginx with known holes; "" for another.
+	// nginx is the version of nginx if that version has known security holes; "" otherwise.
 	nginx string
 }
 
-// ageOf returns what in a pod is too old by its report, for an operator of a version; the zero value without a report.
+// ageOf returns the parts of a pod that are too old according to its report. operator is the version of this
+// operator. Without a report, it returns the zero value.
 func ageOf(r *agentapi.Report, operator string) (a age) {
 	if r == nil {
 		return a
@@ -39,7 +41,7 @@ func ageOf(r *agentapi.Report, operator string) (a age) {
 	return a
 }
 
-// String says what is too old; "" for nothing.
+// String returns a description of what is too old; "" if nothing is.
 func (a age) String() string {
 	var list []string
 	switch {
@@ -57,7 +59,7 @@ func (a age) String() string {
 	return strings.Join(list, "; ")
 }
 
-// outdatedPods counts the pods in which something is too old.
+// outdatedPods returns the number of pods in which something is too old.
 func outdatedPods(pods []v1alpha1.PodStatus) (n int32) {
 	for _, p := range pods {
 		if p.Outdated != "" {
@@ -67,14 +69,16 @@ func outdatedPods(pods []v1alpha1.PodStatus) (n int32) {
 	return n
 }
 
-// agedPods are the names of pods by what in them is too old. What is not a name alone has the version behind it.
+// agedPods contains the names of pods, by the part that is too old. In skewed and nginx, the version follows each
+// name.
 type agedPods struct {
 	unsafe, skewed, old, nginx []string
-	// ending are pods that terminate, of which nothing is read. unknown are those whose agents have not answered.
+	// ending are pods that are being deleted; their agents are not read. unknown are pods whose agents have not
+	// answered.
 	ending, unknown []string
 }
 
-// agedPods returns them in order.
+// agedPods returns the names, sorted.
 func (f Facts) agedPods() (found agedPods) {
 	byName := func(a, b Pod) int { return strings.Compare(a.Name, b.Name) }
 	for _, p := range slices.SortedFunc(slices.Values(f.Pods), byName) {
@@ -101,9 +105,10 @@ func (f Facts) agedPods() (found agedPods) {
 	return found
 }
 
-// outdated sets Outdated. A pod whose agent has not answered this operator counts as neither old nor new, so the
-// condition stays as it was until all have. Nothing is read from a pod that terminates. It may be the last old one, and
-// serves until it is gone, so the condition is not cleared before.
+// outdated sets Outdated. A pod whose agent has not answered this operator counts as neither old nor new. So the
+// condition stays as it was until the agents of all ready pods have answered. The agent of a pod that is being
+// deleted is not read. Such a pod may be the last old one, and it serves until it is gone, so the condition is not
+// cleared before.
 func (l *conditionList) outdated() {
 	if l.isEarly() {
 		return

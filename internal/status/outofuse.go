@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// outOfUse describes the disks that pods do not use: those that failed, and those with a placeholder in their place.
+// outOfUse describes the disks that pods do not use: disks that failed, and disks that a placeholder replaces.
 type outOfUse struct {
 	pods    []Pod
 	disks   []v1alpha1.Disk
@@ -22,8 +22,8 @@ func (f Facts) outOfUse() outOfUse {
 	return outOfUse{pods: f.Pods, disks: f.CacheNode.Spec.Disks, missing: f.Missing}
 }
 
-// message returns what the agent says of a disk. For a disk with a placeholder in its place, which the agent cannot
-// know, it is what happens to the disk.
+// message returns what the agent reports about a disk. For a disk that a placeholder replaces, it returns what
+// happens to that disk, because the agent cannot know it.
 func (o outOfUse) message(pod string, d agentapi.DiskReport) string {
 	for _, m := range o.missing {
 		if m.Pod == pod && m.Disk == d.Name {
@@ -37,7 +37,8 @@ func (o outOfUse) message(pod string, d agentapi.DiskReport) string {
 	return d.Message
 }
 
-// isAbandoned returns true for a foreign cache that the pod has to delete, because its CacheNode no longer exists.
+// isAbandoned returns true for a foreign cache that the pod must delete, because the CacheNode of that cache no
+// longer exists.
 func (o outOfUse) isAbandoned(pod string, d agentapi.DiskReport) bool {
 	for _, p := range o.pods {
 		if p.Name == pod {
@@ -47,7 +48,7 @@ func (o outOfUse) isAbandoned(pod string, d agentapi.DiskReport) bool {
 	return false
 }
 
-// failed describes the disks that are out of use, with the reasons and what a person can do.
+// failed returns descriptions of the failed disks, with the reasons and with what a person can do.
 func (o outOfUse) failed() []string {
 	var list []string
 	for _, p := range o.pods {
@@ -77,7 +78,7 @@ func (o outOfUse) describe(p Pod, d agentapi.DiskReport) string {
 	return text
 }
 
-// placeholders describes the disks that have a placeholder in their place, and how they come back.
+// placeholders returns descriptions of the disks that a placeholder replaces, and of how they come back.
 func (o outOfUse) placeholders() []string {
 	var list []string
 	for _, m := range o.missing {

@@ -11,11 +11,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// maxPods is how many pods the status lists: the largest spec.replicas.
+// maxPods is the maximum number of pods in the status. It equals the largest spec.replicas.
 const maxPods = 1000
 
-// podStatuses says what each pod runs, and which of its disks are not as planned. The previous status of a pod stands
-// while its agent has never answered this operator, because nothing else is known.
+// podStatuses returns what each pod runs, and which of its disks are not as planned. While the agent of a pod has
+// never answered this operator, the pod keeps its previous status, because nothing else is known.
 func (f Facts) podStatuses() []v1alpha1.PodStatus {
 	statuses := []v1alpha1.PodStatus{}
 	for _, p := range f.Pods {
@@ -47,7 +47,7 @@ func (f Facts) statusBefore(pod string) v1alpha1.PodStatus {
 	return v1alpha1.PodStatus{}
 }
 
-// podMessage says what is wrong with a pod; "" if nothing is.
+// podMessage returns what is wrong with a pod; "" if nothing is wrong.
 func (f Facts) podMessage(p Pod) string {
 	held, _ := p.heldUp(f.Now)
 	report := p.Report
@@ -71,7 +71,7 @@ func (f Facts) podMessage(p Pod) string {
 	return held
 }
 
-// podDisks returns the disks that are not healthy, and those whose share of the keys differs from the plan.
+// podDisks returns the disks that are not healthy, and the disks whose share of the keys differs from the plan.
 func (f Facts) podDisks(pod string, report *agentapi.Report) (disks []v1alpha1.PodDiskStatus) {
 	for _, d := range report.Disks {
 		planned := f.Config == nil || report.Revision != f.Config.Revision || d.Share == f.Config.Plan.Share(d.Name)
@@ -86,7 +86,7 @@ func (f Facts) podDisks(pod string, report *agentapi.Report) (disks []v1alpha1.P
 	return append(disks, f.disksToCome(report)...)
 }
 
-// disksToCome returns the disks of the spec that the pod does not have, because it is not yet replaced.
+// disksToCome returns the disks of the spec that the pod lacks because it has not been replaced yet.
 func (f Facts) disksToCome(report *agentapi.Report) (disks []v1alpha1.PodDiskStatus) {
 	if f.Config == nil || len(report.Disks) == 0 {
 		return nil
@@ -102,7 +102,7 @@ func (f Facts) disksToCome(report *agentapi.Report) (disks []v1alpha1.PodDiskSta
 	return disks
 }
 
-// loweredLimits lists the pods that run with lower limits than the spec's, and why.
+// loweredLimits returns the pods whose nginx runs with lower limits than the spec asks for, and why.
 func (f Facts) loweredLimits() []string {
 	var list []string
 	for _, p := range f.Pods {
@@ -114,7 +114,8 @@ func (f Facts) loweredLimits() []string {
 	return list
 }
 
-// FewFiles says which pod may have the fewest files open, if that lowers listen.maxConnections of a spec.
+// FewFiles returns a text about the pod with the lowest limit on open files, if that limit lowers
+// listen.maxConnections.
 func (f Facts) FewFiles(spec v1alpha1.CacheNodeSpec) []string {
 	pod, limit := "", int64(0)
 	for _, p := range f.Pods {
@@ -131,7 +132,7 @@ func (f Facts) FewFiles(spec v1alpha1.CacheNodeSpec) []string {
 	return nil
 }
 
-// silentAgents lists the ready pods whose agents do not answer.
+// silentAgents returns the ready pods whose agents do not answer.
 func (f Facts) silentAgents() []string {
 	var list []string
 	for _, p := range f.Pods {

@@ -17,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// routing is how the pods of a CacheNode share the keys. The decision is nil if they do not.
+// routing describes how the pods of a CacheNode share the keys. The decision is nil if each pod serves all keys.
 type routing struct {
 	decision  *fleet.Decision
 	pods      []Pod
@@ -30,7 +30,7 @@ func (f Facts) routing() routing {
 	return routing{decision: f.Sharing, pods: f.Pods, cacheNode: f.CacheNode.Name, wanted: f.wanted()}
 }
 
-// status says how the pods share the keys; nil if they do not.
+// status returns how the pods share the keys; nil if each pod serves all keys.
 func (r routing) status() *v1alpha1.RoutingStatus {
 	if r.decision == nil {
 		return nil
@@ -48,14 +48,14 @@ func (r routing) status() *v1alpha1.RoutingStatus {
 		}
 	}
 	status.Applied = fmt.Sprintf("%d/%d", applied, pods)
-	if !s.Until.IsZero() && !r.decision.Announced { // otherwise it has not begun
+	if !s.Until.IsZero() && !r.decision.Announced { // otherwise the hand-over has not begun
 		status.HandoverUntil = new(metav1.NewTime(s.Until))
 	}
 	return status
 }
 
-// ownersAreKnown returns true if all pods that can route by the present owners of keys do, or if pods do not share
-// keys.
+// ownersAreKnown returns true if all pods that can route by the present owners of keys do so. It also returns true if
+// pods do not share keys.
 func (r routing) ownersAreKnown() bool {
 	return r.decision == nil || !slices.ContainsFunc(r.pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !p.Silent && p.Report != nil &&
@@ -64,7 +64,7 @@ func (r routing) ownersAreKnown() bool {
 	})
 }
 
-// zones returns how many pods own keys in each zone; "" if there are no zones.
+// zones returns the number of pods that own keys in each zone; "" if there are no zones.
 func zones(f fleet.Fleet) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(f.Zones)) {
@@ -73,7 +73,7 @@ func zones(f fleet.Fleet) string {
 	return strings.Join(list, " ")
 }
 
-// share returns the part of the keys that a pod owns; "" if pods do not share them.
+// share returns the share of the keys that a pod owns; "" if pods do not share the keys.
 func (r routing) share(pod string) string {
 	ordinal, ok := naming.Ordinal(r.cacheNode, pod)
 	if r.decision == nil || !ok {
@@ -86,7 +86,7 @@ func (r routing) share(pod string) string {
 	return shard.Percent(plan.Share(fleet.Name(ordinal)))
 }
 
-// handover says that a pod owns no keys, and why; "" if it owns some or never did.
+// handover returns a message that the pod owns no keys, and why; "" if it owns some or has never owned any.
 func (r routing) handover(pod string) string {
 	ordinal, ok := naming.Ordinal(r.cacheNode, pod)
 	if r.decision == nil || !ok {
@@ -107,7 +107,7 @@ func (r routing) handover(pod string) string {
 	return ""
 }
 
-// oldAgents returns the pods that would share keys if their agents knew how.
+// oldAgents returns the pods whose agents are too old to share keys.
 func (r routing) oldAgents() (pods []string) {
 	for _, p := range r.pods {
 		if r.decision != nil && p.Report != nil && p.Annotations[naming.AnnotationPeers] != "" &&

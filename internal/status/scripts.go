@@ -10,7 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// withoutScripts says which pods' nginx lacks the module for scripts, and what is off there.
+// withoutScripts returns a text about the pods whose nginx lacks the module for scripts, and about what does not work
+// there.
 func (f Facts) withoutScripts() []string {
 	if !ptr.Deref(sites.Own(f.CacheNode.Spec).Cache.Lock.Enabled, true) {
 		return nil

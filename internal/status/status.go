@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// Of returns the status that follows from the facts and the previous status. What the pass did not find out stays as it
-// was.
+// Of returns the status that follows from the facts and the previous status. Fields that the pass did not determine
+// stay as they were.
 func Of(f Facts) v1alpha1.CacheNodeStatus {
 	status := *f.CacheNode.Status.DeepCopy()
 	status.Selector = labels.SelectorFromSet(naming.PodSelector(f.CacheNode.Name)).String()
@@ -50,7 +50,7 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 	return status
 }
 
-// OfFailure returns the previous status with an error that keeps the operator from observing anything.
+// OfFailure returns the previous status, changed to show an error that keeps the operator from observing anything.
 func OfFailure(cacheNode *v1alpha1.CacheNode, failure error) v1alpha1.CacheNodeStatus {
 	status := *cacheNode.Status.DeepCopy()
 	l := &conditionList{Facts: Facts{CacheNode: cacheNode, Failure: failure}}
@@ -62,8 +62,8 @@ func OfFailure(cacheNode *v1alpha1.CacheNode, failure error) v1alpha1.CacheNodeS
 	return status
 }
 
-// countPods returns the counts of the StatefulSet controller. It counts the pods itself while the controller has not
-// seen a StatefulSet that was recreated.
+// countPods returns the counts of the StatefulSet controller. While the controller has not seen a recreated
+// StatefulSet, countPods counts the pods itself.
 func (f Facts) countPods() (all, ready int32) {
 	if f.StatefulSet != nil && f.StatefulSet.Status.ObservedGeneration > 0 {
 		return f.StatefulSet.Status.Replicas, f.StatefulSet.Status.ReadyReplicas
@@ -77,7 +77,7 @@ func (f Facts) countPods() (all, ready int32) {
 	return all, ready
 }
 
-// healthyDisks counts the disks in use, out of the disks of all wanted pods.
+// healthyDisks returns the number of disks in use and the number of disks of all wanted pods, as "in use/all".
 func (f Facts) healthyDisks() string {
 	healthy := 0
 	for _, d := range f.CacheNode.Spec.Disks {
@@ -90,7 +90,7 @@ func (f Facts) healthyDisks() string {
 	return fmt.Sprintf("%d/%d", healthy, int(f.wanted())*len(f.CacheNode.Spec.Disks))
 }
 
-// totalSize adds up the file systems in use, as agents have measured them.
+// totalSize returns the total size of the file systems in use, as measured by the agents.
 func (f Facts) totalSize() string {
 	sum := resource.NewQuantity(0, resource.BinarySI)
 	for _, d := range f.CacheNode.Spec.Disks {
@@ -103,7 +103,7 @@ func (f Facts) totalSize() string {
 	return effective.About(sum.Value())
 }
 
-// reports returns what the wanted pods report of a disk.
+// reports returns the reports of the wanted pods about a disk.
 func (f Facts) reports(disk string) (list []agentapi.DiskReport) {
 	for _, p := range f.Pods {
 		for _, d := range p.disks() {
@@ -115,7 +115,7 @@ func (f Facts) reports(disk string) (list []agentapi.DiskReport) {
 	return list
 }
 
-// measured returns the measured sizes of a disk's file systems in the pods, in bytes.
+// measured returns the measured sizes of a disk's file systems in all pods, in bytes.
 func (f Facts) measured(disk string) (sizes []int64) {
 	for _, p := range f.Pods {
 		for _, d := range p.disks() {
@@ -127,7 +127,7 @@ func (f Facts) measured(disk string) (sizes []int64) {
 	return sizes
 }
 
-// smallDisks describes the disks whose file systems have less than 80% of the size in the spec.
+// smallDisks returns descriptions of the disks whose file systems have less than 80% of the size in the spec.
 func (f Facts) smallDisks() []string {
 	var list []string
 	for i, d := range f.CacheNode.Spec.Disks {

@@ -9,10 +9,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// maxMessage limits the message of a condition, in bytes.
+// maxMessage is the maximum length of a condition's message, in bytes.
 const maxMessage = 4096
 
-// Listed joins the first five items for a condition, and says how many more there are.
+// Listed joins the first five items for a condition and adds how many more there are.
 func Listed(items []string) string { return listedBy(items, "; ") }
 
 func listedBy(items []string, between string) string {
@@ -23,7 +23,7 @@ func listedBy(items []string, between string) string {
 	return strings.Join(items, between)
 }
 
-// truncated cuts a text to at most length bytes, but not within a character.
+// truncated shortens a text to at most length bytes, without cutting a character.
 func truncated(text string, length int) string {
 	if len(text) <= length {
 		return text
@@ -35,7 +35,8 @@ func truncated(text string, length int) string {
 	return text
 }
 
-// DescribeMovement says which share of the keys moves, how many bytes that is, and from which disk to which.
+// DescribeMovement describes a movement: the share of the keys, the number of bytes, and from which disk to which
+// they move.
 func DescribeMovement(m *v1alpha1.KeyMovement) string {
 	var moves []string
 	for _, move := range m.Moves {
@@ -44,8 +45,8 @@ func DescribeMovement(m *v1alpha1.KeyMovement) string {
 	return fmt.Sprintf("the edit of the disks moves %s of the keys, %s (%s)", m.Share, m.Bytes, Listed(moves))
 }
 
-// Movement returns a movement in the terms of the API; nil if nothing moves. cached is the size of each disk's cache
-// over all pods in bytes.
+// Movement returns a movement in the form of the API; nil if nothing moves. cached is the total size of each disk's
+// caches in all pods, in bytes.
 func Movement(m shard.Movement, cached map[string]int64) *v1alpha1.KeyMovement {
 	if m.Slots == 0 {
 		return nil
@@ -59,7 +60,7 @@ func Movement(m shard.Movement, cached map[string]int64) *v1alpha1.KeyMovement {
 	return movement
 }
 
-// Size formats a number of bytes for people.
+// Size formats a number of bytes for people to read.
 func Size(bytes int64) string {
 	switch {
 	case bytes < 1<<20:

@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// tidyClaims decides which claims are deleted, which ask for more space, and which the CacheNode owns. A claim that the
-// CacheNode owns is deleted with it.
+// tidyClaims decides which claims are deleted, which ask for more space, and which the CacheNode owns. A claim that
+// the CacheNode owns is deleted together with the CacheNode.
 func (p *plan) tidyClaims() {
 	for i := range p.Claims {
 		claim := &p.Claims[i]
@@ -32,8 +32,8 @@ func (p *plan) tidyClaims() {
 	}
 }
 
-// isUnwanted reports whether a claim is to be deleted. No pod uses such a claim. Either its disk is no longer in the
-// spec, or its pod was scaled away and the spec deletes claims then.
+// isUnwanted reports whether a claim must be deleted. No pod uses such a claim. Either its disk is no longer in the
+// spec, or its pod was scaled away and the spec deletes the claims of such pods.
 func (p *plan) isUnwanted(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, ordinal int) bool {
 	if pod != nil && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
@@ -46,8 +46,8 @@ func (p *plan) isUnwanted(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, 
 	return (!p.hasDisk(diskOf(claim)) && (pod != nil || scaledAway)) || (scaledAway && pod == nil && scaledGo)
 }
 
-// grow asks for more space for a bound claim if the spec has a larger size and the StorageClass allows expansion. A
-// claim never shrinks.
+// grow asks for more space for a bound claim if the size in the spec is larger and the StorageClass allows expansion.
+// A claim never shrinks.
 func (p *plan) grow(claim *corev1.PersistentVolumeClaim) {
 	class := p.Classes[ptr.Deref(claim.Spec.StorageClassName, "")]
 	if class == nil || !ptr.Deref(class.AllowVolumeExpansion, false) || claim.Status.Phase != corev1.ClaimBound {
@@ -60,7 +60,8 @@ func (p *plan) grow(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// podOf returns the pod that a claim is for, nil if there is none, and its ordinal. ok is false for a scout's claim.
+// podOf returns the pod to which a claim belongs, and the ordinal of this pod. pod is nil if there is no such pod. ok
+// is false for a scout's claim.
 func (s State) podOf(claim *corev1.PersistentVolumeClaim) (pod *corev1.Pod, ordinal int, ok bool) {
 	disk := diskOf(claim)
 	if disk == "" || len(claim.Name) <= len(disk) || claim.Labels[naming.LabelRole] != "" {
@@ -71,8 +72,8 @@ func (s State) podOf(claim *corev1.PersistentVolumeClaim) (pod *corev1.Pod, ordi
 	return s.pod(name), ordinal, ok
 }
 
-// ownersOf returns the owners that a claim is to have. The CacheNode is one of them if the claim is to be deleted with
-// it.
+// ownersOf returns the owners that a claim must have. The CacheNode is one of them if the claim must be deleted
+// together with the CacheNode.
 func (s State) ownersOf(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	version := v1alpha1.GroupVersion.String()
 	goes := s.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted != v1alpha1.RetainClaims

@@ -13,15 +13,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// placedPod is a wanted pod and a node that it is on or that some of its claims tie it to.
+// placedPod is a wanted pod with a node: the pod is on the node, or some of its claims tie it to the node.
 type placedPod struct {
 	name, node string
 	claims     []*corev1.PersistentVolumeClaim
 }
 
-// loseNodes releases the pods of lost nodes, so that they start on other nodes. A node is lost if it is gone, or out of
-// service for longer than the spec allows. At most as many pods are released at once as the disruption budget allows.
-// None is released when more than half of the nodes are out, because then the operator itself is probably cut off.
+// loseNodes releases the pods of lost nodes, so that they start on other nodes. A node is lost if it is gone, or out
+// of service for longer than the spec allows. At most as many pods are released at once as the disruption budget
+// allows. If more than half of the nodes are out of service, no pod is released, because the operator itself is
+// probably cut off.
 func (p *plan) loseNodes() {
 	patience := effective.Duration(p.CacheNode.Spec.Disruption.NodeLossAfter)
 	if patience == 0 {
@@ -40,7 +41,7 @@ func (p *plan) loseNodes() {
 	}
 	budget, free := max(p.allowedDown()-p.unavailable(lost), 0), p.free()
 	for _, l := range lost {
-		if free == 0 && !gone[l.node] { // its disks may come back, unlike those of a node that is gone
+		if free == 0 && !gone[l.node] { // the disks of the node may come back, unlike those of a node that is gone
 			p.Waiting = fmt.Sprintf("%s waits for node %s to come back: no other node is free for it", l.name, l.node)
 			p.again(time.Minute)
 			continue
@@ -59,7 +60,8 @@ func (p *plan) loseNodes() {
 	}
 }
 
-// lost returns the pods on nodes that are gone, or out of service for longer than patience.
+// lost returns the pods on nodes that are gone, or that are out of service for longer than patience. It also returns
+// the nodes that are gone.
 func (p *plan) lost(patience time.Duration) (lost []placedPod, gone map[string]bool) {
 	gone = map[string]bool{}
 	for _, placed := range p.placed() {
@@ -79,7 +81,7 @@ func (p *plan) lost(patience time.Duration) (lost []placedPod, gone map[string]b
 	return lost, gone
 }
 
-// placed returns the wanted pods, each with every node that it is on or that its claims tie it to.
+// placed returns each wanted pod once for each node that it is on, or to which its claims tie it.
 func (s State) placed() []placedPod {
 	var placed []placedPod
 	for _, name := range s.podNames() {
@@ -100,8 +102,8 @@ func (s State) placed() []placedPod {
 	return placed
 }
 
-// nodeOf returns the node that a volume is tied to; the node may be gone. It is "" for a volume that is tied to no
-// node, and for nil.
+// nodeOf returns the node to which a volume is tied; the node may be gone. It returns "" for a volume that is tied to
+// no node, and for nil.
 func (s State) nodeOf(volume *corev1.PersistentVolume) string {
 	if volume == nil {
 		return ""
@@ -120,8 +122,8 @@ func (s State) nodeOf(volume *corev1.PersistentVolume) string {
 	return hostname
 }
 
-// outOfService counts the nodes that are out of service, and all nodes: those that the pods may run on, and those that
-// are gone. A node that is gone counts as out.
+// outOfService counts the nodes that are out of service, and all nodes. All nodes are the nodes that the pods may run
+// on, and the nodes that are gone. A node that is gone counts as out of service.
 func (s State) outOfService(gone map[string]bool) (out, all int) {
 	nodes := s.usable()
 	for i := range nodes {
@@ -148,7 +150,7 @@ func (s State) free() int {
 	return n
 }
 
-// unavailable counts the wanted pods that are not ready, without the lost ones.
+// unavailable counts the wanted pods that are not ready, without the lost pods.
 func (s State) unavailable(lost []placedPod) int {
 	n := 0
 	for _, name := range s.podNames() {

@@ -16,25 +16,26 @@ import (
 )
 
 const (
-	// staleEvent is the age after which an event that is not repeated no longer counts. The kubelet retries a mount after
-	// 2 minutes at the latest.
+	// staleEvent is the age after which an event no longer counts if it is not repeated. The kubelet retries a mount
+	// after 2 minutes at the latest.
 	staleEvent = 5 * time.Minute
-	// lateAfter is how long a pod may wait for its volumes before its events are read.
+	// lateAfter is the time for which a pod may wait for its volumes before its events are read.
 	lateAfter = 15 * time.Second
-	// eventsAgain is the delay until the events of a pod that does not start are read again: events are not watched.
+	// eventsAgain is the time after which the events of a pod that does not start are read again, because events are not
+	// watched.
 	eventsAgain = 15 * time.Second
 )
 
-// Missing is a disk that a placeholder stands in for.
+// Missing is a disk in whose place there is a placeholder.
 type Missing struct {
 	PodDisk
 	Claim *corev1.PersistentVolumeClaim
 	Node  string
-	// Since is when the placeholder was created.
+	// Since is the time at which the placeholder was created.
 	Since time.Time
 }
 
-// missing returns the disks that placeholders stand in for.
+// missing returns the disks in whose place there are placeholders.
 func (s State) missing() []Missing {
 	var list []Missing
 	for _, name := range s.podNames() {
@@ -59,8 +60,8 @@ func hasPlaceholder(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName == naming.Placeholder(claim.Namespace, claim.Name)
 }
 
-// startWithoutDisks lets pods start without the disks that cannot be mounted. It also gives placeholders to disks that
-// were not mounted when their pods started: a pod does not see what is mounted later, but a scout does.
+// startWithoutDisks lets pods start without the disks that cannot be mounted. It also makes placeholders for disks
+// that were not mounted when their pods started. A pod does not see a disk that is mounted later, but a scout does.
 func (p *plan) startWithoutDisks() {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
@@ -85,8 +86,8 @@ func (p *plan) startWithoutDisks() {
 	}
 }
 
-// stuck reports whether a pod has been on a node for longer than the spec allows without initializing. after is when to
-// look again if it is not stuck; 0 is never. stuck does not look at the cause.
+// stuck reports whether a pod has been on a node for longer than the spec allows, and is not initialized. after is
+// the time after which to look again if the pod is not stuck; 0 means never. stuck does not look at the cause.
 func (s State) stuck(pod *corev1.Pod) (stuck bool, after time.Duration) {
 	patience := effective.Duration(s.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 || !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" || IsReady(pod) {
@@ -107,8 +108,8 @@ func (s State) stuck(pod *corev1.Pod) (stuck bool, after time.Duration) {
 	return true, 0
 }
 
-// isLate reports whether a pod has waited for its volumes for so long that its events are read. after is when to look
-// again if it has not; 0 is never.
+// isLate reports whether a pod has waited for its volumes for so long that its events are read. after is the time
+// after which to look again if the pod has not waited for so long; 0 means never.
 func (s State) isLate(pod *corev1.Pod) (late bool, after time.Duration) {
 	if !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" || IsReady(pod) {
 		return false, 0
@@ -124,7 +125,8 @@ func (s State) isLate(pod *corev1.Pod) (late bool, after time.Duration) {
 	return true, 0
 }
 
-// Unmounted returns the kubelet's latest message about a volume of a pod that it cannot mount; "" if there is none.
+// Unmounted returns the kubelet's latest message about a volume of a pod that cannot be mounted; "" if there is no
+// message.
 func (s State) Unmounted(pod *corev1.Pod) string {
 	message, latest := "", time.Time{}
 	for _, e := range s.Events[pod.Name] {
@@ -138,7 +140,7 @@ func (s State) Unmounted(pod *corev1.Pod) string {
 	return message
 }
 
-// lastTime returns when an event was seen last.
+// lastTime returns the time at which an event was last seen.
 func lastTime(e corev1.Event) time.Time {
 	last := e.LastTimestamp.Time
 	if e.Series != nil {
@@ -150,7 +152,7 @@ func lastTime(e corev1.Event) time.Time {
 	return last
 }
 
-// bare returns the disks with a localPath whose folder has been in the pod without a mount for longer than the spec
+// bare returns the disks with a localPath on whose folder, in the pod, nothing was mounted for longer than the spec
 // allows.
 func (p *plan) bare() (list []PodDisk) {
 	patience := effective.Duration(p.CacheNode.Spec.Disruption.DiskLossAfter)
@@ -175,8 +177,8 @@ func (p *plan) bare() (list []PodDisk) {
 	return list
 }
 
-// doWithout puts placeholders in the place of some disks of a pod, and replaces the pod. disks has the cause for each
-// disk. evict is true if the pod serves.
+// doWithout puts placeholders in the place of some disks of a pod, and replaces the pod. disks contains the cause for
+// each disk. evict is true if the pod serves requests.
 func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 	node := p.node(pod.Spec.NodeName)
 	if node == nil {
@@ -203,9 +205,9 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 	p.release(&p.Keep.Releases, release)
 }
 
-// blamed returns the disks that keep a pod from starting, each with a message of the kubelet or the container runtime.
-// Both name the volume: the kubelet in events such as "MountVolume.SetUp failed for volume "x"", the runtime in the
-// path that it cannot stat.
+// blamed returns the disks that keep a pod from starting, each with a message of the kubelet or the container
+// runtime. Both name the volume. The kubelet names it in events such as "MountVolume.SetUp failed for volume "x"".
+// The runtime names it in the path that it cannot stat.
 func blamed(
 	pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, events []corev1.Event, now time.Time,
 ) map[string]string {

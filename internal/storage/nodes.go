@@ -13,10 +13,11 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// maxNodes is the maximum of spec.replicas, and so of nodes that can have a pod each.
+// maxNodes is the maximum of spec.replicas, and therefore the maximum number of nodes with one pod each.
 const maxNodes = 1000
 
-// leaveAfter is how long a node must not match before its pod is moved: a label may be away for a moment.
+// leaveAfter is the time for which a node must not match before its pod is moved. A label may be missing for only a
+// moment.
 const leaveAfter = 10 * time.Second
 
 // followNodes moves pods from nodes that the spec no longer allows. With one pod on each node, it also sets the number
@@ -43,7 +44,7 @@ func (p *plan) followNodes() {
 }
 
 // scaleTo sets the number of pods to the number of nodes. It scales up at once. It scales down by one pod at a time,
-// and not while a lost node is waited for. It returns false if planning stops here.
+// and not while the plan waits for a lost node. It returns false if planning stops here.
 func (p *plan) scaleTo(want int) bool {
 	has := p.replicas()
 	switch {
@@ -66,8 +67,8 @@ func (p *plan) scaleTo(want int) bool {
 	return true
 }
 
-// lasts reports whether a state has lasted for leaveAfter. since is when it began, from the last pass; keep receives it
-// for the next pass. keep stays zero when the state is over.
+// lasts reports whether a state has lasted for leaveAfter. since is the time at which the state began, as the last
+// pass noted it. lasts writes this time to keep, for the next pass. keep stays zero if the state is over.
 func (p *plan) lasts(since, keep *time.Time, is bool) bool {
 	if !is {
 		return false
@@ -123,9 +124,9 @@ func eligible(spec v1alpha1.CacheNodeSpec, nodes []corev1.Node) ([]corev1.Node, 
 	return list, nil
 }
 
-// tolerated returns the nodes whose taints the pods tolerate. Taints by which Kubernetes reports the state of a node do
-// not count: a node that is cordoned or not ready keeps its pod. NoSchedule does not count either on a node that has a
-// pod.
+// tolerated returns the nodes whose taints the pods tolerate. Taints by which Kubernetes reports the state of a node
+// do not count: a node that is cordoned or not ready keeps its pod. On a node that has a pod, NoSchedule does not
+// count either.
 func (s State) tolerated(nodes []corev1.Node) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool {
 		has := slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool {
@@ -143,7 +144,7 @@ func (s State) tolerated(nodes []corev1.Node) []corev1.Node {
 	})
 }
 
-// usable returns the nodes that the pods may run on, whether in service or not.
+// usable returns the nodes on which the pods may run, whether the nodes are in service or not.
 func (s State) usable() []corev1.Node {
 	nodes, err := eligible(s.CacheNode.Spec, s.Nodes)
 	if err != nil {
@@ -178,8 +179,8 @@ func outSince(node *corev1.Node) (since time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// hostnameOf returns the hostname label of the node that a volume is tied to by its node affinity. It is "" for a
-// volume that is tied to no node or to more than one.
+// hostnameOf returns the hostname label of the node to which a volume is tied by its node affinity. It returns "" for
+// a volume that is tied to no node, or to more than one node.
 func hostnameOf(volume *corev1.PersistentVolume) string {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return ""

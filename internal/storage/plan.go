@@ -10,75 +10,76 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Actions are what the executor is to do, in this order, and what the status is to say about it.
+// Actions are what the executor must do, in this order, and what the status must say about it.
 type Actions struct {
-	// Keep is carried out on every pass, whatever the spec asks for: it keeps pods running.
+	// Keep is carried out in every pass, whatever the spec asks for, because it keeps pods running.
 	Keep Keep
 	// Follow is carried out only when the spec is accepted.
 	Follow Follow
-	// Missing are the disks that placeholders stand in for.
+	// Missing are the disks in whose place there are placeholders.
 	Missing []Missing
-	// Waiting says which lost nodes are waited for, and why; "" for none.
+	// Waiting says for which lost nodes the plan waits, and why; "" if it waits for none.
 	Waiting string
-	// Since is part of the State of the next pass.
+	// Since becomes a part of the State of the next pass.
 	Since Since
-	// After is when to plan again if no event comes first; 0 is never.
+	// After is the time after which to plan again if no event comes first; 0 means never.
 	After time.Duration
 }
 
 // Keep holds the actions that keep pods running.
 type Keep struct {
 	// Releases are for lost nodes, for disks that cannot be mounted and for disks that are back or replaced. There is at
-	// most one for a pod.
+	// most one release for a pod.
 	Releases []Release
-	// Offer are volumes whose claims are gone: they are made available again.
+	// Offer are volumes whose claims are gone. They are made available again.
 	Offer []*corev1.PersistentVolume
-	// Scouts are objects to create. Spent are objects of scouts to delete.
+	// Scouts are the objects of scouts that must be created. Spent are the objects of scouts that must be deleted.
 	Scouts, Spent []client.Object
 }
 
 // Follow holds the actions that follow the spec.
 type Follow struct {
-	// Invalid is an error in the spec. Nothing else is set in Follow then.
+	// Invalid is an error in the spec. If it is set, nothing else is set in Follow.
 	Invalid error
-	// NoNode is true if the spec asks for one pod on each node and no node matches. Nothing else is set in Follow then.
+	// NoNode is true if the spec asks for one pod on each node and no node matches. If it is true, nothing else is set
+	// in Follow.
 	NoNode bool
-	// Replicas is the number of pods to set with one pod on each node; nil leaves it as it is.
+	// Replicas is the number of pods to set if the spec asks for one pod on each node. nil leaves the number as it is.
 	Replicas *int32
 	// Releases move pods from nodes that the spec no longer allows.
 	Releases []Release
-	// Create are volumes to create. Update are existing volumes as they are to be. Delete are volumes that are no longer
-	// wanted and that no claim holds.
+	// Create are volumes to create. Update are existing volumes as they must become. Delete are volumes that are no
+	// longer wanted and that no claim holds.
 	Create, Update, Delete []*corev1.PersistentVolume
 	// More is true if volumes are left to create in the next pass.
 	More bool
-	// Taken says which paths belong to other volumes. TooMany says that the namespace has as many volumes as it may have.
+	// Taken says which paths belong to other volumes. TooMany says that the namespace has no room for more volumes.
 	Taken   []string
 	TooMany string
-	// Unwanted are claims to delete. Grow are claims that are to ask for more space.
+	// Unwanted are claims to delete. Grow are claims that must ask for more space.
 	Unwanted []*corev1.PersistentVolumeClaim
 	Grow     []Growth
-	// Own are claims whose owners are to change.
+	// Own are claims whose owners must change.
 	Own []Ownership
 }
 
-// Growth is a claim that is to ask for more space.
+// Growth is a claim that must ask for more space.
 type Growth struct {
 	Claim *corev1.PersistentVolumeClaim
 	Size  resource.Quantity
 }
 
-// Ownership is a claim with the owners that it is to have.
+// Ownership is a claim with the owners that it must have.
 type Ownership struct {
 	Claim  *corev1.PersistentVolumeClaim
 	Owners []metav1.OwnerReference
 }
 
-// Needs is what must be read before [Plan] can decide, beyond what every pass reads.
+// Needs says what must be read before [Plan] can decide, in addition to what every pass reads.
 type Needs struct {
 	// Fresh asks for nodes, pods, claims and volumes from the API server, because something is about to be deleted.
 	Fresh bool
-	// All asks for the volumes of the whole cluster, because some are about to be created.
+	// All asks for the volumes of the whole cluster, because some volumes are about to be created.
 	All bool
 	// Events are the names of the pods whose events are to be read.
 	Events []string
@@ -87,7 +88,7 @@ type Needs struct {
 // None reports whether nothing more must be read.
 func (n Needs) None() bool { return !n.Fresh && !n.All && len(n.Events) == 0 }
 
-// Needs says what must still be read. After that has been read, more may be needed.
+// Needs returns what must still be read. After this was read, more may be needed.
 func (s State) Needs() Needs {
 	n := Needs{Events: s.unexplained()}
 	if !s.Fresh {
@@ -102,8 +103,8 @@ func (s State) Needs() Needs {
 // maxExplained is the number of pods whose events are read in a pass, unless more are stuck.
 const maxExplained = 8
 
-// unexplained returns the pods whose events must still be read: all pods that are about to start without a disk, then,
-// up to maxExplained in total, pods that are late to start and whose cause users want to know.
+// unexplained returns the pods whose events must still be read. First come all pods that are about to start without a
+// disk. Then, up to maxExplained in total, come pods that are late to start, because users want to know the cause.
 func (s State) unexplained() []string {
 	var stuck, late []string
 	for i := range s.Pods {
@@ -143,7 +144,7 @@ type plan struct {
 
 func (p *plan) again(after time.Duration) { p.After = earlier(p.After, after) }
 
-// release adds a release, unless the pod has one already: the next pass decides again.
+// release adds a release, unless the pod already has one. The next pass then decides again.
 func (p *plan) release(list *[]Release, r Release) {
 	same := func(other Release) bool { return other.Name == r.Name }
 	if slices.ContainsFunc(p.Keep.Releases, same) || slices.ContainsFunc(*list, same) {

@@ -46,15 +46,16 @@ func (p *plan) returnDisks() {
 	}
 }
 
-// isRepaired reports whether a disk has failed and a user has readmitted it since then and since its pod was created.
+// isRepaired reports whether a disk has failed and a user has readmitted it since the failure and since its pod was
+// created.
 func (p *plan) isRepaired(key PodDisk, pod *corev1.Pod) bool {
 	report, asked := p.Disks[key], p.Verbs.Readmit[key]
 	return report.State == v1alpha1.DiskFailed && !report.Since.IsZero() &&
 		p.isDue(asked, report.Since) && p.isDue(asked, pod.CreationTimestamp.Time)
 }
 
-// isDue reports whether the time of a request has come and is after another time. For a time in the future it schedules
-// a pass.
+// isDue reports whether the time of a request has come and is later than another time. If the time is in the future,
+// isDue schedules a pass.
 func (p *plan) isDue(asked, other time.Time) bool {
 	if left := asked.Sub(p.Now); !asked.IsZero() && left > 0 {
 		p.again(left)

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// spareNodes is how many nodes have volumes beyond the number of pods without a node, so that the scheduler has a
-	// choice.
+	// spareNodes is the number of nodes that have volumes in addition to one node for each pod without a node. It gives
+	// the scheduler a choice.
 	spareNodes = 2
-	// moreNodesAfter is how long after the newest volume the scheduler may fail to place a pod before the number of nodes
-	// with free volumes doubles.
+	// moreNodesAfter is a time after the creation of the newest volume. If the scheduler still cannot place a pod after
+	// this time, the number of nodes with free volumes doubles.
 	moreNodesAfter = 10 * time.Second
 )
 
-// volumeNodes returns the nodes on which the disks with a localPath have volumes. With one pod on each node, they are
-// all nodes. Otherwise they are the nodes that pods or claims hold, and as many others as the pods without a node need,
-// and a few more. The scheduler considers only nodes with volumes, so while it cannot place a pod, the number of other
-// nodes doubles. Pods cannot do without the first needed nodes of the list.
+// volumeNodes returns the nodes on which the disks with a localPath have volumes. With one pod on each node, these
+// are all nodes. Otherwise, these are the nodes that pods or claims hold, as many other nodes as the pods without a
+// node need, and a few more. The scheduler considers only nodes with volumes. While it cannot place a pod, the number
+// of other nodes therefore doubles. Pods need at least the first nodes of the list, as many as needed says.
 func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	if s.replicas() == 0 || !s.hasLocalDisks() {
 		return nil, 0, nil
@@ -60,7 +60,7 @@ func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	return append(taken, free[:min(want, len(free))]...), len(taken) + homeless, nil
 }
 
-// homeless counts the wanted pods that are not on one of the nodes and that no claim ties to one.
+// homeless counts the wanted pods that are on none of the nodes and that no claim ties to one of the nodes.
 func (s State) homeless(nodes []corev1.Node) int {
 	placed := set.New[string]()
 	for _, p := range s.placed() {
@@ -71,8 +71,9 @@ func (s State) homeless(nodes []corev1.Node) int {
 	return s.replicas() - placed.Len()
 }
 
-// withoutTaken returns the nodes on which no other volume has one of the paths, or all nodes if too few would be left.
-// For a new CacheNode it returns all: a taken path may be a mistake in the spec, and the status must report it.
+// withoutTaken returns the nodes on which no other volume has one of the paths, or all nodes if too few would be
+// left. For a new CacheNode it returns all nodes. A taken path may be a mistake in the spec, which the status must
+// report.
 func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	if s.All == nil || (len(s.Claims) == 0 && len(s.Pods) == 0) {
 		return nodes
@@ -88,7 +89,7 @@ func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	return clear
 }
 
-// heldNodes returns the nodes that a wanted pod is on or tied to, or whose volumes claims hold.
+// heldNodes returns the nodes that a wanted pod is on or tied to, and the nodes with volumes that claims hold.
 func (s State) heldNodes() set.Set[string] {
 	held := set.New[string]()
 	for _, placed := range s.placed() {
@@ -113,8 +114,8 @@ func (s State) offeredNodes() set.Set[string] {
 	return offered
 }
 
-// cannotBePlaced reports whether the scheduler has failed for moreNodesAfter to place a pod with the existing volumes.
-// after is when to look again if the time is not over; 0 is never.
+// cannotBePlaced reports whether the scheduler has failed for moreNodesAfter to place a pod with the existing
+// volumes. after is the time after which to look again if this time is not over; 0 means never.
 func (s State) cannotBePlaced() (late bool, after time.Duration) {
 	if !slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool {
 		return p.DeletionTimestamp.IsZero() && isUnschedulable(&p)
@@ -139,8 +140,9 @@ func isUnschedulable(pod *corev1.Pod) bool {
 	})
 }
 
-// inOrder sorts free nodes by how well they suit a pod: fit nodes first (see isFit), then nodes that have volumes, then
-// nodes in zones with the fewest taken nodes. The order is the same on every pass. Each CacheNode has its own order.
+// inOrder sorts free nodes by how well they suit a pod. First come fit nodes (see isFit), then nodes that have
+// volumes, then nodes in zones with the fewest taken nodes. The order is the same in every pass. Each CacheNode has
+// its own order.
 func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []corev1.Node {
 	inZone := map[string]int{}
 	for i := range taken {
@@ -181,8 +183,8 @@ func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []cor
 	return sorted
 }
 
-// isFit reports whether a node is in service and the pods tolerate its taints, PreferNoSchedule aside. Unlike in
-// tolerated, taints that report the state of the node count too.
+// isFit reports whether a node is in service and the pods tolerate its taints, except for PreferNoSchedule. Unlike
+// for tolerated, taints that report the state of the node count too.
 func (s State) isFit(node *corev1.Node) bool {
 	if _, out := outSince(node); out {
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// State is all that [Plan] decides from. Plan does not change it.
+// State contains everything from which [Plan] decides. Plan does not change it.
 type State struct {
 	CacheNode *v1alpha1.CacheNode
 	Now       time.Time
@@ -24,21 +24,21 @@ type State struct {
 	// Pods and Claims are the pods and claims of the CacheNode.
 	Pods   []corev1.Pod
 	Claims []corev1.PersistentVolumeClaim
-	// Volumes are the volumes of the CacheNode and those that its claims are bound to, by name.
+	// Volumes are the volumes of the CacheNode and the volumes to which its claims are bound, by name.
 	Volumes map[string]*corev1.PersistentVolume
 	// Classes are the StorageClasses of the claims, by name.
 	Classes map[string]*storagev1.StorageClass
 	// Scouts are the scouts' pods and claims.
 	Scouts Scouts
-	// Disks are the agents' reports, without healthy disks.
+	// Disks are the agents' reports of disks that are not healthy.
 	Disks map[PodDisk]Report
-	// Verbs are what users ask for by annotations.
+	// Verbs are the requests that users make by annotations.
 	Verbs Verbs
 	// Since is [Actions].Since of the last pass.
 	Since Since
 	// Allowed reports whether the operator allows a localPath; nil allows all.
 	Allowed func(path string) bool
-	// MaxVolumes is the maximum number of volumes of all CacheNodes of a namespace together; 0 is no limit.
+	// MaxVolumes is the maximum number of volumes of all CacheNodes of a namespace together; 0 means no limit.
 	MaxVolumes int
 	// Scout is the image that scouts run.
 	Scout manifest.ScoutImage
@@ -69,15 +69,16 @@ type Report struct {
 	Since  time.Time
 }
 
-// Since holds when states began that are acted on only if they last. The zero time means that a state does not hold.
+// Since contains the times at which some states began. These states cause an action only if they last. The zero time
+// means that a state does not hold.
 type Since struct {
-	// Displaced is for a pod on a node that the spec no longer allows.
+	// Displaced is the time since which a pod is on a node that the spec no longer allows.
 	Displaced time.Time
-	// Fewer is for fewer nodes than pods, with one pod on each node.
+	// Fewer is the time since which there are fewer nodes than pods, with one pod on each node.
 	Fewer time.Time
 }
 
-// Release takes claims away from a pod, so that it starts with other volumes.
+// Release takes claims away from a pod, so that the pod starts with other volumes.
 type Release struct {
 	// Name is the name of the pod. Pod is nil if there is no such pod.
 	Name string
@@ -89,7 +90,7 @@ type Release struct {
 	// Evict is true for a pod that may serve: it is evicted as the disruption budget allows. Force is true if no kubelet
 	// can end the pod: the pod is deleted without a grace period.
 	Evict, Force bool
-	// Reason and Note are those of the event.
+	// Reason and Note are the reason and the note of the event.
 	Reason, Note string
 }
 
@@ -104,7 +105,7 @@ func (s State) pod(name string) *corev1.Pod {
 	return &s.Pods[i]
 }
 
-// CachePods returns the pods sorted by name, without those that the kubelet has ended: the StatefulSet controller
+// CachePods returns the pods sorted by name, without pods that have ended, because the StatefulSet controller
 // recreates them. It changes the list.
 func CachePods(pods []corev1.Pod) []corev1.Pod {
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
@@ -141,8 +142,8 @@ func (s State) claimsOf(pod string) map[string]*corev1.PersistentVolumeClaim {
 	return claims
 }
 
-// IsBound reports whether each wanted pod has a bound claim for a disk. A volume that a person made binds without a
-// StorageClass object, and a bound claim outlives its StorageClass.
+// IsBound reports whether each wanted pod has a bound claim for a disk. A claim can be bound without a StorageClass
+// object: to a volume that a person made, or if it outlives its StorageClass.
 func (s State) IsBound(disk string) bool {
 	return !slices.ContainsFunc(s.podNames(), func(pod string) bool {
 		claim := s.claimsOf(pod)[disk]
@@ -168,7 +169,8 @@ func (s State) hasLocalDisks() bool {
 	return slices.ContainsFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil })
 }
 
-// diskOf returns the disk that a claim is for, by its label or else by its name: names of disks have no hyphen.
+// diskOf returns the disk to which a claim belongs, by the claim's label or else by its name. Names of disks have no
+// hyphen.
 func diskOf(claim *corev1.PersistentVolumeClaim) string {
 	if disk := claim.Labels[naming.LabelDisk]; disk != "" {
 		return disk
@@ -186,7 +188,7 @@ func allowedDown(cacheNode *v1alpha1.CacheNode, pods int) int {
 	maxUnavailable := ptr.Deref(cacheNode.Spec.Disruption.MaxUnavailable, intstr.FromInt32(1))
 	allowed, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, pods, true)
 	if err != nil {
-		return 0 // the schema allows nothing else
+		return 0 // the schema allows no other values
 	}
 	return allowed
 }

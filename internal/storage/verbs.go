@@ -9,17 +9,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Verbs are what the annotations of a CacheNode ask for single disks.
+// Verbs are the requests for single disks in the annotations of a CacheNode.
 type Verbs struct {
 	// Drained are the disks to take out of use, by pod.
 	Drained map[string][]string
-	// Readmit and Replace are the times of the requests. A time in the future is waited for.
+	// Readmit and Replace are the times of the requests. A request with a time in the future waits until this time.
 	Readmit, Replace map[PodDisk]time.Time
 	// Problems describe annotations that name no disk of a pod or no valid time.
 	Problems []string
 }
 
-// ReadVerbs reads the verbs from a CacheNode's annotations. Its lists are sorted.
+// ReadVerbs reads the verbs from a CacheNode's annotations. The lists of the result are sorted.
 func ReadVerbs(cacheNode *v1alpha1.CacheNode) Verbs {
 	v := Verbs{Drained: map[string][]string{}, Readmit: map[PodDisk]time.Time{}, Replace: map[PodDisk]time.Time{}}
 	for key, value := range cacheNode.Annotations {

@@ -14,11 +14,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// maxCreate is how many volumes one pass creates, so that one CacheNode does not block a worker for long.
+// maxCreate is the maximum number of volumes that one pass creates, so that one CacheNode does not block a worker for
+// long.
 const maxCreate = 64
 
-// planVolumes decides which volumes of disks with a localPath to create, to offer again and to delete. A CacheNode that
-// is gone is passed without a spec, so its volumes are deleted.
+// planVolumes decides which volumes of disks with a localPath to create, to offer again and to delete. A CacheNode
+// that no longer exists is passed without a spec, so its volumes are deleted.
 func (p *plan) planVolumes() {
 	nodes, needed, err := p.volumeNodes()
 	if err != nil {
@@ -50,8 +51,8 @@ func (p *plan) planVolumes() {
 			p.keepVolume(volume, wanted[volume.Name])
 		}
 	}
-	// Every CacheNode creates its volumes in the order of their names. If two want the same path at the same time, the
-	// second one finds at the first such volume that the path is taken.
+	// Every CacheNode creates its volumes in the order of their names. If two CacheNodes want the same path at the same
+	// time, the second one finds at the first such volume that the path is taken.
 	byName := func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) }
 	for _, list := range [][]*corev1.PersistentVolume{
 		p.Follow.Create, p.Follow.Update, p.Keep.Offer, p.Follow.Delete,
@@ -63,7 +64,7 @@ func (p *plan) planVolumes() {
 	}
 }
 
-// volumesOn adds the volumes that a node is to have to wanted, and returns those to create.
+// volumesOn adds the volumes that a node must have to wanted. It returns the volumes that must be created.
 func (p *plan) volumesOn(node *corev1.Node, wanted map[string]bool) (create []*corev1.PersistentVolume) {
 	for d, disk := range p.CacheNode.Spec.Disks {
 		if disk.LocalPath == nil {
@@ -103,7 +104,7 @@ func (p *plan) keepVolume(volume *corev1.PersistentVolume, wanted bool) {
 		if isSpent(volume, p.Claims) || !IsAwaited(p.CacheNode, volume) {
 			p.Follow.Delete = append(p.Follow.Delete, volume)
 		}
-	case role == naming.RoleScout: // for disks in the spec, see spendScouts
+	case role == naming.RoleScout: // spendScouts handles those for disks in the spec
 		if !p.hasDisk(volume.Labels[naming.LabelDisk]) {
 			p.Follow.Delete = append(p.Follow.Delete, volume)
 		}
@@ -132,8 +133,9 @@ func (s State) lacksVolumes() bool {
 	return false
 }
 
-// overlapping names the owner of a volume on a node whose path is the folder, lies in it or contains it; "" if there is
-// none. A writer of the outer folder could use a symbolic link to point the inner one at any folder of the node.
+// overlapping returns a text that names the owner of a volume on a node, if the path of the volume is the folder, is
+// inside it or contains it. It returns "" if there is no such volume. A user who can write to the outer folder could
+// use a symbolic link to point the inner folder at any folder of the node.
 func (s State) overlapping(node *corev1.Node, folder string) string {
 	for i := range s.All {
 		volume := &s.All[i]
@@ -182,8 +184,8 @@ func isWithin(inner, outer string) bool {
 	return inner == outer || strings.HasPrefix(inner, strings.TrimSuffix(outer, "/")+"/")
 }
 
-// IsAwaited returns false for a placeholder whose claim will not be created: the spec no longer asks for its pod or its
-// disk.
+// IsAwaited returns false for a placeholder whose claim will not be created, because the spec no longer asks for the
+// claim's pod or disk.
 func IsAwaited(cacheNode *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
 	if volume.Status.Phase == corev1.VolumeBound || volume.Spec.ClaimRef == nil {
 		return true
@@ -206,7 +208,7 @@ func (s State) isOwn(volume *corev1.PersistentVolume) bool {
 		volume.Labels[naming.LabelInstance] == s.CacheNode.Name
 }
 
-// isSpent reports whether the claim of a placeholder is gone or has another volume.
+// isSpent reports whether the claim of a placeholder is gone, or is bound to another volume.
 func isSpent(volume *corev1.PersistentVolume, claims []corev1.PersistentVolumeClaim) bool {
 	if volume.Status.Phase == corev1.VolumeReleased || volume.Spec.ClaimRef == nil {
 		return true

@@ -13,7 +13,7 @@ import (
 )
 
 // originServer checks what can be checked before nginx resolves a name: Services, names in the cluster's domain, and
-// addresses. A NetworkPolicy for the pods' egress bounds what other names lead to.
+// addresses. The agent, and a NetworkPolicy for the pods' egress, limit the addresses to which other names resolve.
 func (p Policy) originServer(s v1alpha1.OriginServer, namespace string, at *field.Path) field.ErrorList {
 	if s.Service != nil {
 		return p.originService(s.Service.Name, ptr.Deref(s.Service.Namespace, namespace), namespace, at.Child("service"))
@@ -25,7 +25,7 @@ func (p Policy) originServer(s v1alpha1.OriginServer, namespace string, at *fiel
 	}
 	labels := strings.Split(host, ".")
 	if isNumber(labels[len(labels)-1]) {
-		// nginx and the C library read some of these as addresses: 0127.0.0.1 is 127.0.0.1 to nginx.
+		// nginx and the C library read some of these names as addresses: nginx reads 0127.0.0.1 as 127.0.0.1.
 		return field.ErrorList{field.Invalid(at, host, "ends in a number and is no IPv4 address in its usual form: "+
 			"write four numbers from 0 to 255 without leading zeros")}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// annotations returns the keys that are not allowed. setting is the chart's value and the flag with which they can be.
+// annotations returns errors for the keys that are not allowed. setting names the chart's value and the operator's
+// flag that can allow them.
 func annotations(values map[string]string, allowed []string, at *field.Path, setting string) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -24,7 +25,7 @@ func annotations(values map[string]string, allowed []string, at *field.Path, set
 	return errs
 }
 
-// matchesAny returns true for a text that is in a list, or begins like an entry that ends with *.
+// matchesAny returns true for a text that is in a list, or that begins like an entry that ends with *.
 func matchesAny(list []string, text string) bool {
 	return slices.ContainsFunc(list, func(entry string) bool {
 		if beginning, isPrefix := strings.CutSuffix(entry, "*"); isPrefix {
@@ -34,7 +35,7 @@ func matchesAny(list []string, text string) bool {
 	})
 }
 
-// antiAffinity returns the required terms that keep pods of other namespaces away.
+// antiAffinity returns errors for the required terms that keep pods of other namespaces away.
 func (p Policy) antiAffinity(cacheNode *v1alpha1.CacheNode, at *field.Path) field.ErrorList {
 	affinity := cacheNode.Spec.Pod.Affinity
 	if affinity == nil || affinity.PodAntiAffinity == nil || slices.Contains(p.AntiAffinityNamespaces, anything) {

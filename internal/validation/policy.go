@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// Policy is what the owner of a cluster allows the authors of CacheNodes to ask for. An empty list allows nothing.
-// Policy is safe for concurrent use as long as nobody changes it.
+// Policy is what the owner of a cluster allows the authors of CacheNodes to ask for. An empty list of what is allowed
+// allows nothing. Policy is safe for concurrent use as long as nobody changes it.
 type Policy struct {
 	// LocalPathPrefixes are the folders on nodes whose direct subfolders may be disks, such as /mnt, without a slash at
 	// the end. No prefix is inside another prefix.
@@ -26,20 +26,21 @@ type Policy struct {
 	Images []string
 	// PriorityClasses are the names that pod.priorityClassName may have.
 	PriorityClasses []string
-	// DeniedTolerations are the keys of taints that pods must not tolerate. While there are any, a toleration without a
-	// key, which tolerates every taint, is refused too.
+	// DeniedTolerations are the keys of taints that pods must not tolerate. If the list is not empty, a toleration
+	// without a key, which tolerates every taint, is refused too.
 	DeniedTolerations []string
 	// PodAnnotations and ServiceAnnotations are the keys that pod.annotations and service.annotations may have. An entry
-	// that ends with * stands for all keys that begin like it. Controllers of a cluster take rights from annotations: the
+	// that ends with * stands for all keys that begin like it. Controllers of a cluster grant rights by annotations: the
 	// identity of a cloud, a network, an address.
 	PodAnnotations, ServiceAnnotations []string
-	// AntiAffinityNamespaces are the namespaces, beside a CacheNode's own, from whose pods its pods may require to be
-	// apart: the scheduler then keeps those pods from the nodes, too. "*" allows all.
+	// AntiAffinityNamespaces are the namespaces against whose pods the pods of a CacheNode may require anti-affinity, in
+	// addition to its own namespace. The scheduler then also keeps the pods of these namespaces from the nodes. "*"
+	// allows all.
 	AntiAffinityNamespaces []string
-	// OriginNamespaces are the namespaces whose Services a CacheNode of another namespace may have as origin. "*" allows
-	// all.
+	// OriginNamespaces are the namespaces whose Services may be the origin of a CacheNode in another namespace. "*"
+	// allows all.
 	OriginNamespaces []string
-	// DeniedOriginRanges are ranges of addresses that no origin may have, beside those that NoOrigin lists.
+	// DeniedOriginRanges are ranges of addresses that no origin may have, in addition to the ranges of NoOrigin.
 	DeniedOriginRanges []netip.Prefix
 	// ClusterDomain is the domain of the cluster's Services, usually cluster.local.
 	ClusterDomain string
@@ -55,8 +56,8 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// NoOrigin are the ranges that no origin has a good reason to be in: the pod itself, the node's link (which cloud
-// providers use for the credentials of machines), and what is not a single host.
+// NoOrigin are the address ranges that no origin has a good reason to use. They are the pod itself, the node's link
+// (which cloud providers use for the credentials of machines), and addresses that are not of a single host.
 var NoOrigin = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("127.0.0.0/8"),
@@ -64,10 +65,10 @@ var NoOrigin = []netip.Prefix{
 	netip.MustParsePrefix("224.0.0.0/3"),
 }
 
-// anything allows everything in a list.
+// anything is the entry of a list that allows everything.
 const anything = "*"
 
-// Check returns an error if the policy itself makes no sense.
+// Check returns an error if the policy itself is not valid.
 func (p Policy) Check() error {
 	for _, folder := range p.LocalPathPrefixes {
 		if !path.IsAbs(folder) || path.Clean(folder) != folder || folder == "/" {
@@ -83,7 +84,7 @@ func (p Policy) Check() error {
 	return nil
 }
 
-// Violations returns what a CacheNode asks for beyond the policy.
+// Violations returns errors for what a CacheNode asks for beyond the policy.
 func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
@@ -102,8 +103,8 @@ func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	return append(errs, p.pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
-// AllowsLocalPath returns true for a folder that may be a disk. It must lie directly in an allowed folder. On a deeper
-// path, whoever writes to a disk above could put a symbolic link, which the kubelet follows as root.
+// AllowsLocalPath returns true for a folder that may be a disk. The folder must be directly in an allowed folder. In
+// a deeper path, a user who writes to a disk above could put a symbolic link, which the kubelet follows as root.
 func (p Policy) AllowsLocalPath(name string) bool {
 	return path.Clean(name) == name && slices.Contains(p.LocalPathPrefixes, path.Dir(name))
 }
@@ -149,8 +150,8 @@ func (p Policy) deniesToleration(t corev1.Toleration) bool {
 	return len(p.DeniedTolerations) > 0 && (t.Key == "" || slices.Contains(p.DeniedTolerations, t.Key))
 }
 
-// allowsImage compares repositories by their full names, so that "nginx" is docker.io/library/nginx, and no other
-// repository is allowed because it begins like an allowed one.
+// allowsImage compares repositories by their full names. "nginx" is therefore docker.io/library/nginx. It is not
+// enough that the name of a repository begins like the name of an allowed one.
 func (p Policy) allowsImage(image string) bool {
 	if slices.Contains(p.Images, anything) {
 		return true

@@ -1,8 +1,8 @@
-// Package validation checks what the CRD's schema and CEL rules cannot express: sums, and what follows from defaults in
-// code. It is pure. Every message names the field and the remedy.
+// Package validation checks what the CRD's schema and CEL rules cannot express: sums, and rules that depend on
+// defaults in code. It is pure. Every message names the field and the remedy.
 //
-// It may import what a spec means: effective, sites and what they import. A rule that CEL can express goes into the API
-// instead.
+// It may import the packages that define what a spec means: effective, sites and what they import. A rule that CEL
+// can express belongs in the API instead.
 package validation
 
 import (
@@ -23,7 +23,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Validate returns what is wrong with a CacheNode whose spec has the CRD's defaults and has passed its rules.
+// Validate returns the errors in a CacheNode. Its spec must include the CRD's defaults and must have passed the CRD's
+// rules.
 func Validate(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := disks(cacheNode.Spec.Disks, spec.Child("disks"))
@@ -34,10 +35,10 @@ func Validate(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	return append(errs, pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
-// Warnings names what is valid but unwise.
+// Warnings returns texts about what is valid but unwise.
 func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 	var list []string
-	// The schema's default was once a list of seven, which objects still have.
+	// The schema's default was once a list of seven items, which some objects still contain.
 	if s := cacheNode.Spec.Cache.UseStale; s != nil && len(s) != 7 {
 		list = append(list, "spec.cache.useStale is deprecated: "+
 			"remove it, and set in spec.cache.staleWhileRevalidate and spec.cache.staleIfError "+
@@ -50,7 +51,7 @@ func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 	return list
 }
 
-// routing checks that no more pods share keys than was measured.
+// routing checks that the number of pods that share keys is not larger than what was measured.
 func routing(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	replicas := ptr.Deref(spec.Replicas, 1)
 	if spec.Routing.Mode != v1alpha1.RoutingSharded || replicas <= fleet.MaxMembers {
@@ -101,7 +102,7 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 }
 
 // memoryTier checks the tier's durations, and its size against the memory limit and request. The pages of the tier
-// count in the limit, and the kernel cannot reclaim them like those of the page cache.
+// count in the limit. The kernel cannot reclaim them, unlike the pages of the page cache.
 func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path = path.Child("memoryTier")
@@ -139,8 +140,8 @@ func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// memory checks that what nginx needs fits into the memory limit. nginx creates the keys zones at start. Beyond the
-// limit, the kernel kills it again and again.
+// memory checks that the memory that nginx needs fits into the memory limit. nginx creates the keys zones when it
+// starts. If they exceed the limit, the kernel kills nginx again and again.
 func memory(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	limit := spec.Pod.Resources.Limits.Memory()
 	needed := effective.Memory(spec)

@@ -11,33 +11,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Result is what a change on a condition has found.
+// Result is the outcome of a conditional change of a file.
 type Result int
 
-// The results. nginx does not use an Unused file, because it was stamped or is cut short.
+// The results. nginx does not use an Unused file, because the file was stamped or is incomplete.
 const (
 	Gone Result = iota // there is no file
-	Kept               // the condition keeps the file
+	Kept               // the file stays as it is, because it does not meet the condition
 	Unused
 	Changed
 )
 
-// Condition decides by the times of a response, see [Header].
+// Condition decides whether to change a file by the times of its response, see [Header].
 type Condition func(validUntil, received time.Time) bool
 
-// StampIf does what [Stamp] does if the response in the file meets a condition. It reads no more of the file than it
-// must, because a purge can be about very many files. size is that of a file that was changed.
+// StampIf stamps a file as [Stamp] does, if the response in the file meets a condition. It reads as little of the
+// file as possible, because a purge can match very many files. size is the size of the changed file in bytes; 0 if
+// the file was not changed.
 func StampIf(path string, is Condition) (found Result, size int64, err error) {
 	return change(path, is, atVersion, 0)
 }
 
-// ExpireIf does what [Expire] does if the response in the file meets a condition, as StampIf.
+// ExpireIf expires a file as [Expire] does, if the response in the file meets a condition. Its results are those of
+// StampIf.
 func ExpireIf(path string, at time.Time, is Condition) (found Result, size int64, err error) {
 	return change(path, is, atValidUntil, at.Unix())
 }
 
-// RemoveUnused removes a file that is [Unused]. If nginx has meanwhile stored another response under its name, that
-// stays.
+// RemoveUnused removes a file that is [Unused]. If nginx has meanwhile stored another response under the file's name,
+// RemoveUnused keeps the new file.
 func RemoveUnused(path string) error {
 	found, _, err := StampIf(path, func(time.Time, time.Time) bool { return false })
 	if err != nil || found != Unused {
@@ -49,8 +51,8 @@ func RemoveUnused(path string) error {
 	return nil
 }
 
-// change writes a number into the header of a file that meets a condition. It does without package os, which costs a
-// third more for each file.
+// change writes a number into the header of a file that meets a condition. It uses system calls instead of package
+// os, which costs a third more for each file.
 func change(path string, is Condition, at, number int64) (found Result, size int64, err error) {
 	file, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0) })
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +60,7 @@ func change(path string, is Condition, at, number int64) (found Result, size int
 	} else if err != nil {
 		return Kept, 0, fmt.Errorf("invalidate %s: %w", path, err)
 	}
-	defer func() { _ = unix.Close(file) }() // what is written is in memory
+	defer func() { _ = unix.Close(file) }() // the written bytes are in the page cache already
 	found, size, err = changeOpened(file, is, at, number)
 	if err != nil {
 		err = fmt.Errorf("invalidate %s: %w", path, err)
@@ -92,7 +94,7 @@ func changeOpened(file int, is Condition, at, number int64) (found Result, size 
 	return Changed, info.Size, nil
 }
 
-// retry calls a function again that a signal has interrupted.
+// retry calls a function again if a signal has interrupted it.
 func retry(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); !errors.Is(err, unix.EINTR) {

@@ -1,7 +1,9 @@
-// Package cachefile reads and invalidates the files of nginx's cache (proxy_cache_path). The layout is nginx's own and
-// may change: all that depends on it is here, and a file of another version is left alone.
+// Package cachefile reads and invalidates the files of nginx's cache (proxy_cache_path). The layout of these files is
+// internal to nginx and may change. All code that depends on the layout is here, and the package does not interpret
+// files of another version.
 //
-// It imports no other package. What nginx's files say goes here, and nothing else reads them.
+// It imports no other package of this project. Code that reads a further value from nginx's files goes here; no other
+// package reads these files.
 package cachefile
 
 import (
@@ -39,8 +41,8 @@ const (
 // keyMark comes before the key, which ends with a line feed.
 const keyMark = "\nKEY: "
 
-// The errors for files that nginx does not use either: ErrVersion for one of another version, such as a file that was
-// stamped, which has version 0; ErrDamaged for one that is not complete. Other errors are the disk's.
+// The errors for files that nginx does not use either. ErrVersion is the error for a file of another version; a
+// stamped file has version 0. ErrDamaged is the error for an incomplete file. All other errors come from the disk.
 var (
 	ErrVersion = errors.New("the file's version is not the one that is known")
 	ErrDamaged = errors.New("the file is damaged")
@@ -48,25 +50,26 @@ var (
 
 // Header is what nginx stores before the body of a response.
 type Header struct {
-	// Key is the cache key. The variants of a response (Vary) have the same key in several files.
+	// Key is the cache key. The variants of a response (Vary) are several files with the same key.
 	Key string
-	// ValidUntil is when the response is no longer fresh; Received is when its header arrived from the origin.
+	// ValidUntil is the time until which the response is fresh. Received is the time at which its header arrived from
+	// the origin.
 	ValidUntil, Received time.Time
-	// Updating and Error are how long after ValidUntil the response may be served while it is renewed, and instead of an
-	// error, and Stale is the longer of the two (stale-while-revalidate, stale-if-error): in whole seconds, at most
-	// MaxStale.
+	// Updating is how long after ValidUntil the response may be served while it is renewed (stale-while-revalidate).
+	// Error is how long after ValidUntil it may be served instead of an error (stale-if-error). Stale is the longer of
+	// the two. All three are in whole seconds, and at most MaxStale.
 	Updating, Error, Stale time.Duration
-	// Vary is the response's Vary header as far as nginx keeps it, "" if there is none. Variant is a hash of the request
-	// headers that it names.
+	// Vary is the part of the response's Vary header that nginx stores; "" if there is none. Variant is a hash of the
+	// request headers that Vary names.
 	Vary    string
 	Variant [variantSize]byte
 	// Response is the status line and the headers of the response, as the origin sent them.
 	Response []byte
-	// Body is where the body begins in the file.
+	// Body is the offset in bytes at which the body begins in the file.
 	Body int64
 }
 
-// MaxStale is the longest time for which a response counts as one that may be served stale: ten years.
+// MaxStale is the upper limit of the times for which a response may be served stale: ten years.
 const MaxStale = 10 * 365 * 24 * time.Hour
 
 // Read reads the header of a cache file.
@@ -106,7 +109,7 @@ func Read(file io.ReaderAt) (h Header, err error) {
 	return h, nil
 }
 
-// readAt fills a buffer.
+// readAt reads from an offset in a file until the buffer is full.
 func readAt(file io.ReaderAt, buffer []byte, at int64) error {
 	_, err := file.ReadAt(buffer, at)
 	if errors.Is(err, io.EOF) {
@@ -117,11 +120,11 @@ func readAt(file io.ReaderAt, buffer []byte, at int64) error {
 	return nil
 }
 
-// CanBeRenewed returns true for a response that the origin can renew by a 304, as it has a validator (RFC 9110, section
-// 8.8).
+// CanBeRenewed reports whether the origin can renew the response by a 304, because the response has a validator (RFC
+// 9110, section 8.8).
 func (h Header) CanBeRenewed() bool { return len(h.Values("ETag"))+len(h.Values("Last-Modified")) > 0 }
 
-// Values returns the values of a header of the response, in the order in which they are there.
+// Values returns the values of a header of the response, in their order in the response.
 func (h Header) Values(name string) (values []string) {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	for line := range strings.Lines(string(h.Response)) {
@@ -133,8 +136,9 @@ func (h Header) Values(name string) (values []string) {
 	return values
 }
 
-// Length returns the size of the response's body in bytes, as its header says; ok is false if it does not. nginx stores
-// the body also for a request by HEAD, for which it asks the origin by GET (proxy_cache_convert_head).
+// Length returns the size of the response's body in bytes, as the header states it; ok is false if the header does
+// not state it. nginx also stores the body for a HEAD request, because it sends a GET request to the origin
+// (proxy_cache_convert_head).
 func (h Header) Length() (bytes int64, ok bool) {
 	if status := h.status(); status == "204" || status == "304" {
 		return 0, true
@@ -147,7 +151,7 @@ func (h Header) Length() (bytes int64, ok bool) {
 	return bytes, err == nil && bytes >= 0
 }
 
-// status returns the status code in the status line; "" if it has none.
+// status returns the status code in the status line; "" if the line contains none.
 func (h Header) status() string {
 	line, _, _ := strings.Cut(string(h.Response), "\r\n")
 	words := strings.Fields(line)

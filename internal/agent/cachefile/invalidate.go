@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// Stamp makes nginx treat a file as if it were not there, at once and for every worker: nginx reads the header for each
-// request, also of a file that it keeps open (open_file_cache). Responses that are being sent from the file go on. A
-// stamp survives the rename of a temporary file and the renewal of a stored response (304), so it comes before any
-// removal. A file that is no longer there is no error.
+// Stamp makes nginx treat a file as if the file did not exist, at once and in every worker. nginx reads the header
+// for each request, even in a file that it keeps open (open_file_cache). Responses that nginx is already sending from
+// the file continue. A stamp stays in the file when nginx renames a temporary file or renews a stored response (304),
+// so each removal begins with a stamp. Stamp returns no error if the file no longer exists.
 //
-// Unlike a removal, it keeps nginx's count of the cache's size right. But until the file is replaced, requests for the
-// object do not wait for each other (proxy_cache_lock).
+// Unlike a removal, a stamp keeps nginx's count of the cache's size correct. But until nginx replaces the file,
+// requests for the object do not wait for each other (proxy_cache_lock).
 func Stamp(path string) error {
 	return overwrite(path, atVersion, make([]byte, 8))
 }
 
-// Expire makes a stored response stale as of a moment in the past. nginx then asks the origin whether it is valid, or,
-// with stale-while-revalidate, serves it while one request asks. It changes only files whose version is known
-// ([ErrVersion]). A file that is no longer there is no error.
+// Expire makes a stored response stale as of a moment in the past. nginx then asks the origin whether the response is
+// still valid. With stale-while-revalidate, nginx serves the response while one request asks the origin. Expire
+// changes only files of the known version, and otherwise returns an error ([ErrVersion]). It returns no error if the
+// file no longer exists.
 func Expire(path string, at time.Time) error {
 	file, err := os.Open(path) //nolint:gosec // nginx's own files
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,8 +41,8 @@ func Expire(path string, at time.Time) error {
 	return overwrite(path, atValidUntil, moment)
 }
 
-// Remove stamps a file and unlinks it. The stamp comes first because a worker may have the file open for seconds. A
-// file that is no longer there is no error.
+// Remove stamps a file and unlinks it. The stamp comes first because a worker may keep the file open for seconds.
+// Remove returns no error if the file no longer exists.
 func Remove(path string) error {
 	if err := Stamp(path); err != nil {
 		return err

@@ -1,7 +1,7 @@
-// Package crash finds the files of a cache that a crash of the node has cut, before nginx serves them. nginx renames a
-// file that it has written, and does not sync it: after a power loss it can be shorter than it was, or have holes.
+// Package crash finds the cache files that a crash of the node has cut, before nginx serves them. nginx writes a file
+// and renames it, but does not sync it. After a power loss, the file can be shorter than it was, or have holes.
 //
-// It imports cachefile and cachekey. A new way for a crash to cut files goes into Check.
+// It imports cachefile and cachekey. Code for another way in which a crash cuts files goes into Check.
 package crash
 
 import (
@@ -21,20 +21,21 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// Result is what a check has done.
+// Result counts what a check has done.
 type Result struct {
-	// Folders is how many folders were read, Files how many files are in them, Opened how many of those were opened, and
-	// Removed how many were removed.
+	// Folders is the number of folders that were read, and Files is the number of cache files in them. Opened is the
+	// number of these files that were opened, and Removed is the number of files that were removed.
 	Folders, Files, Opened, Removed int
 }
 
-// Check removes the files of a cache that a crash can have cut, unless they are whole. folder is nginx's
-// (proxy_cache_path), which nginx must not have used since the crash. Check ends early, with an error, when the context
-// ends or the disk fails. A later call then finds what is left.
+// Check removes the cache files that a crash can have cut, unless they are complete. folder is the folder of the
+// cache (proxy_cache_path); nginx must not have used it since the crash. Check ends early, with an error, when the
+// context ends or the disk fails. A later call then finds the remaining files.
 //
-// It reads the times of the files in the folders that changed last, and opens only files that were written in the last
-// two minutes before the last one. The index is no help to find them: after a crash it can be minutes older than the
-// files, and a file can have been replaced since. Nor is the time of the boot: the disk can come from another node.
+// Check reads the times of the files in the folders that changed last. It opens only files that were written at most
+// two minutes before the file that was written last. The index does not help to find these files: after a crash, the
+// index can be minutes older than the files, and a file can have been replaced since. The time of the boot does not
+// help either: the disk can come from another node.
 func Check(ctx context.Context, now time.Time, folder string, isUsable func() bool) (Result, error) {
 	c := checking{folder: folder, isUsable: isUsable}
 	folders, err := c.byTime(ctx)
@@ -70,7 +71,7 @@ type checking struct {
 
 var errUnusable = errors.New("the disk has failed")
 
-// goesOn returns an error when the check is to end.
+// goesOn returns an error if the check must end: the disk has failed, or the context has ended.
 func (c *checking) goesOn(ctx context.Context) error {
 	if !c.isUsable() {
 		return errUnusable
@@ -78,13 +79,14 @@ func (c *checking) goesOn(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// leaf is a folder of a cache, and when files last came into it or left it.
+// leaf is a folder that contains cache files. changed is the time at which a file was last added to the folder or
+// removed from it.
 type leaf struct {
 	path    string
 	changed time.Time
 }
 
-// byTime returns the leaf folders that exist, the one that changed last first.
+// byTime returns the leaf folders that exist, sorted so that the folder that changed last comes first.
 func (c *checking) byTime(ctx context.Context) (folders []leaf, err error) {
 	for f := range cachekey.Folder(cachekey.Folders) {
 		if err := c.goesOn(ctx); err != nil {
@@ -131,8 +133,9 @@ func (c *checking) read(ctx context.Context, folder string, s *suspects) error {
 	return nil
 }
 
-// check removes a file unless it is whole. A file that cannot be read counts as one that is not. Nothing is written to
-// it, because its time would then hide from the next check when the crash was, if this one is interrupted.
+// check removes a file unless it is complete. A file that cannot be read counts as incomplete. check does not write
+// to any file: if the check were interrupted, the new time of the file would hide the time of the crash from the next
+// check.
 func (c *checking) check(path string) error {
 	file, err := os.Open(path) //nolint:gosec // nginx's own files
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +166,7 @@ func readsWhole(file *os.File) (whole bool, err error) {
 	}
 	hole, err := file.Seek(0, unix.SEEK_HOLE)
 	if err != nil {
-		hole = size // the file system does not tell
+		hole = size // the file system does not report holes
 	}
 	return isWhole(h, size, hole), nil
 }

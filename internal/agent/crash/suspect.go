@@ -6,16 +6,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 )
 
-// window is how long before the crash a file can have been written that was not on the disk yet. Linux writes what is
-// older than 30 seconds (vm.dirty_expire_centisecs); a busy disk takes longer.
+// window is the time before the crash during which written data may not have reached the disk. Linux writes data to
+// the disk when it is older than 30 seconds (vm.dirty_expire_centisecs); a busy disk takes longer.
 const window = 2 * time.Minute
 
-// suspects are the files that a crash can have cut. They collect themselves while the folders of a cache are read, the
-// one that changed last first.
+// suspects collects the files that a crash can have cut. The caller reads the folders of a cache and adds their
+// files; it begins with the folder that changed last.
 type suspects struct {
-	// now is when the check began. A later time comes from a clock that was wrong.
+	// now is the time at which the check began. A file time after now comes from a clock that was wrong.
 	now time.Time
-	// last is when a file was last written, as far as is known: about when the crash was.
+	// last is the latest time at which any of the files read so far was written. This is about the time of the crash.
 	last  time.Time
 	files []suspect
 }
@@ -25,11 +25,12 @@ type suspect struct {
 	written time.Time
 }
 
-// mayBeIn returns true if a folder that changed at a time can have suspects. A file comes into its folder after it was
-// written. A folder that changed last because a file was removed from it says nothing about when the crash was.
+// mayBeIn reports whether a folder that changed at the given time can contain suspects. nginx moves a file into its
+// folder after it has written the file. If a folder last changed because a file was removed, its time does not show
+// when the crash was.
 func (s *suspects) mayBeIn(changed time.Time) bool { return !changed.Before(s.last.Add(-window)) }
 
-// add adds a file that was written at a time.
+// add adds a file that was written at the given time, if a crash can have cut it.
 func (s *suspects) add(path string, written time.Time) {
 	if s.mayBeIn(written) {
 		s.files = append(s.files, suspect{path, written})
@@ -39,7 +40,7 @@ func (s *suspects) add(path string, written time.Time) {
 	}
 }
 
-// paths returns the suspects, once all folders were read that can have some.
+// paths returns the paths of the suspects. The caller must first have read all folders that can contain suspects.
 func (s *suspects) paths() (paths []string) {
 	for _, f := range s.files {
 		if s.mayBeIn(f.written) {
@@ -49,8 +50,9 @@ func (s *suspects) paths() (paths []string) {
 	return paths
 }
 
-// isWhole returns true if a file is as long as its header says, and has no hole. hole is where its first hole begins;
-// size if there is none. A response without a Content-Length never counts as whole, because nothing says where it ends.
+// isWhole reports whether a file has the length that its header states, and has no hole. hole is the offset of the
+// file's first hole; it equals size if there is no hole. A response whose header does not state its length never
+// counts as whole: without a Content-Length, only statuses 204 and 304 state it.
 func isWhole(h cachefile.Header, size, hole int64) bool {
 	length, ok := h.Length()
 	return ok && size == h.Body+length && hole >= size

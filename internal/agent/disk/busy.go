@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// busyPatience is how long a probe of a busy disk may take. Something else is wrong then.
+// busyPatience is the longest time that a probe of a busy disk may take. If a probe takes longer, the disk counts as
+// hanging.
 const busyPatience = 30 * time.Second
 
-// look is how many reads and writes a device had completed at a moment.
+// look is the number of reads and writes that a device had completed at a moment.
 type look struct {
 	at            time.Time
 	device        uint64
@@ -19,8 +20,8 @@ type look struct {
 	isKnown bool
 }
 
-// isBusy returns true if the device has completed at least rate operations a second since the look, so that it does not
-// hang. While a probe reads, only reads count, because a disk may write well and not read.
+// isBusy reports whether the device has completed at least rate operations a second between the looks l and now. Such
+// a device does not hang. While a probe reads, only reads count, because a disk may complete writes but no reads.
 func (l look) isBusy(now look, reading bool, rate int) bool {
 	if !l.isKnown || !now.isKnown || l.device != now.device || now.reads < l.reads || now.writes < l.writes {
 		return false
@@ -51,15 +52,16 @@ func lookAt(device uint64) look {
 	return l
 }
 
-// watch judges whether a disk whose probe takes long hangs or is busy.
+// watch decides whether a disk hangs or is busy while a probe of the disk takes long.
 type watch struct {
 	begun time.Time
 	last  look
 	hung  bool
 }
 
-// hangs reports whether the disk hangs, with a look of now. The first look that has counts is only compared with
-// later ones. What has happened in less than least says nothing, so the verdict stays.
+// hangs reports whether the disk hangs. now is the current look. The first look with counts only serves for
+// comparison with later looks. If less time than least has passed since the last look, the previous verdict stays,
+// because the counts of so short a time prove nothing.
 func (w *watch) hangs(now look, reading bool, least time.Duration, rate int) bool {
 	switch {
 	case now.at.Sub(w.begun) >= busyPatience || !now.isKnown:

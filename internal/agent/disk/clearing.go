@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// clearBatch is how many files are deleted before a rest, which lasts as long as their deletion took.
+	// clearBatch is the number of files that are deleted between two rests. A rest lasts as long as the deletion of the
+	// files before it took.
 	clearBatch = 64
 	// clearRest is the shortest rest between two batches.
 	clearRest = 5 * time.Millisecond
@@ -22,13 +23,14 @@ const (
 	clearFailures = 16
 )
 
-// clearing deletes what a foreign cache has left on a disk. It has one run at a time, because many deletions at once
-// would slow the probes down until the disk is taken out of use. It rests between batches. What is left when the agent
-// ends is deleted by the next agent. The previous owner of the disk wrote the files, so clearing follows no links and
-// trusts no depth: it moves folders up before it empties them. It is safe for concurrent use.
+// clearing deletes the files of foreign caches on a disk. Only one run is active at a time, because many concurrent
+// deletions would slow the probes down until the disk is taken out of use. A run rests between batches. The next
+// agent deletes the files that are left when this agent ends. The previous owner of the disk wrote the files. So
+// clearing follows no links, and does not rely on the depth of folders: it moves subfolders up before it empties
+// them. It is safe for concurrent use.
 type clearing struct {
 	running atomic.Bool
-	// rest waits, or until a context ends. Tests may replace it.
+	// rest waits for a duration, or until the context ends. Tests may replace it.
 	rest func(context.Context, time.Duration)
 }
 
@@ -42,7 +44,7 @@ func rest(ctx context.Context, d time.Duration) {
 }
 
 // start deletes the foreign caches in our folder on a disk, in the background, until the context ends. It does nothing
-// if a run is active. A run that waits for a disk ends later than the context: when the disk answers.
+// if a run is active. A run that is waiting for a disk when the context ends goes on until the disk answers.
 func (c *clearing) start(ctx context.Context, folder string) {
 	if !c.running.CompareAndSwap(false, true) {
 		return
@@ -70,7 +72,7 @@ func (c *clearing) start(ctx context.Context, folder string) {
 // newForeign returns a new name for a folder or file that is to be deleted.
 func newForeign() string { return foreignFolder + "." + rand.Text() }
 
-// nextForeign returns an entry of our folder that is to be deleted, without those that failed; nil if there is none.
+// nextForeign returns the next entry in our folder that must be deleted and is not in failed; nil if there is none.
 func nextForeign(root *os.Root, failed map[string]bool) os.DirEntry {
 	folder, err := root.Open(".")
 	if err != nil {
@@ -90,7 +92,8 @@ func nextForeign(root *os.Root, failed map[string]bool) os.DirEntry {
 	}
 }
 
-// remove deletes a file, or a folder in batches. It moves subfolders that are not empty up beside the folder.
+// remove deletes a file, or it deletes a folder in batches. It moves a subfolder that is not empty up one level, so
+// that the subfolder stands beside the folder.
 func (c *clearing) remove(ctx context.Context, root *os.Root, entry os.DirEntry) error {
 	name := entry.Name()
 	if !entry.IsDir() {
@@ -120,7 +123,7 @@ func (c *clearing) remove(ctx context.Context, root *os.Root, entry os.DirEntry)
 	return ctx.Err()
 }
 
-// readBatch reads the first entries of a folder. It fails for a link.
+// readBatch reads the first entries of a folder. It returns an error for a symbolic link.
 func readBatch(root *os.Root, name string) ([]os.DirEntry, error) {
 	folder, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

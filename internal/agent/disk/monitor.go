@@ -13,9 +13,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// Monitor probes one disk until its context ends. A probe that hangs blocks nothing else: it keeps its own thread, it
-// counts as a failure after each timeout, and no second probe begins. After the context has ended, it lasts until the
-// disk answers. The methods are safe for concurrent use.
+// Monitor probes one disk until its context ends. A probe that hangs blocks only its own thread. It counts as a
+// failure after each timeout, unless the disk is only busy, and no second probe starts meanwhile. If the context ends
+// during a probe that hangs, the probe lasts until the disk answers. The methods are safe for concurrent use.
 type Monitor struct {
 	// Changed is called from the monitor's goroutine when the status or the reason has changed, or when the disk begins
 	// to make reads wait.
@@ -23,7 +23,7 @@ type Monitor struct {
 	// Observed is called for each sample.
 	Observed func(Sample)
 
-	// sample probes once, and calls hasRead after its reads. look looks at the disk's device.
+	// sample runs one probe, and calls hasRead after the probe's reads. look reads the counts of the disk's device.
 	sample func(ctx context.Context, hasRead func()) Sample
 	look   func() look
 	mutex  sync.Mutex
@@ -48,14 +48,14 @@ func NewMonitor(prober *Prober, limits Limits) *Monitor {
 	return m
 }
 
-// State returns what is known about the disk now.
+// State returns the present state of the disk.
 func (m *Monitor) State() State {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	return m.state
 }
 
-// Configure changes the thresholds, and the rules of the next probe.
+// Configure sets the thresholds, and the rules for the next probe.
 func (m *Monitor) Configure(limits Limits, rules Rules) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -68,7 +68,8 @@ func (m *Monitor) Configure(limits Limits, rules Rules) {
 	}
 }
 
-// Wake asks for a probe soon, because something else met an error on the disk. A failed disk keeps its probe interval.
+// Wake requests a probe soon, because nginx has met an error on the disk. It does nothing for a failed disk, which
+// keeps its probe interval.
 func (m *Monitor) Wake() {
 	if m.State().Status == v1alpha1.DiskFailed {
 		return
@@ -87,11 +88,11 @@ func (m *Monitor) Run(ctx context.Context) {
 	var late, overdue <-chan time.Time // overdue is not nil while a probe runs
 	var hasRead chan struct{}
 	var begun, ended time.Time
-	var early <-chan time.Time // is when the device is looked at, so that a later look can be compared
+	var early <-chan time.Time // fires at the first look at the device, with which later looks are compared
 	var seen watch
 	hangs := func() bool {
 		t := m.thresholds()
-		if m.State().Status == v1alpha1.DiskFailed { // nginx does not use it, so it should be fast
+		if m.State().Status == v1alpha1.DiskFailed { // nginx does not use a failed disk, so a probe of it should be fast
 			return true
 		}
 		return seen.hangs(m.look(), hasRead != nil, t.Timeout/2, t.BusyRate)
@@ -110,7 +111,7 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-m.wake:
-			if overdue == nil { // many errors must not fill the disk's time with probes
+			if overdue == nil { // many errors must not lead to probes without a pause
 				next.Reset(max(confirmDelay-time.Since(ended), 0))
 			}
 		case <-next.C:
@@ -144,7 +145,8 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// nextTimeout returns the time until a running probe is judged again: after its timeout, and when busyPatience ends.
+// nextTimeout returns the time until a running probe is judged again: its timeout, or the rest of busyPatience if
+// that is shorter.
 func nextTimeout(timeout, took time.Duration) time.Duration {
 	if left := busyPatience - took; left > 0 {
 		return min(timeout, left)
@@ -191,7 +193,8 @@ func (m *Monitor) observe(s Sample) time.Duration {
 	return after.Delay(thresholds)
 }
 
-// update changes the state and reports a change.
+// update changes the state. It calls Changed if the status or the reason has changed, or if the disk begins to make
+// reads wait.
 func (m *Monitor) update(next func(State) State) State {
 	m.mutex.Lock()
 	before := m.state

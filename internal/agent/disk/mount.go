@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// mountAt returns the mount at a folder, as this process sees it. If there are several, the last one covers the others
-// and counts.
+// mountAt returns the mount at a folder, as this process sees it. If there are several mounts, it returns the last
+// one, which covers the others.
 func mountAt(dir string) (*mountinfo.Info, error) {
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) { return m.Mountpoint != dir, false })
 	if err != nil {
@@ -25,8 +25,8 @@ func mountAt(dir string) (*mountinfo.Info, error) {
 	return mounts[len(mounts)-1], nil
 }
 
-// IsWholeMount reports whether the mount at a folder is the root of a file system. It is not if a disk is missing and
-// the volume is a folder of the node's root file system.
+// IsWholeMount reports whether the mount at a folder is the root of a file system. The mount is no such root if a
+// disk is missing and the volume is a folder of the node's root file system.
 func IsWholeMount(dir string) (bool, error) {
 	mount, err := mountAt(dir)
 	if err != nil {
@@ -35,8 +35,8 @@ func IsWholeMount(dir string) (bool, error) {
 	return mount.Root == "/", nil
 }
 
-// readFileSystem reads the file system at a folder from statfs, mountinfo, and the device's read-ahead in sysfs. All of
-// them can be read in a pod.
+// readFileSystem reads the properties of the file system at a folder from statfs, mountinfo, and the device's
+// read-ahead in sysfs. A pod can read all three sources.
 func readFileSystem(dir string) (effective.FileSystem, error) {
 	mount, err := mountAt(dir)
 	if err != nil {
@@ -52,7 +52,7 @@ func readFileSystem(dir string) (effective.FileSystem, error) {
 			f.Options += "," + option
 		}
 	}
-	// A partition has no queue; its device is the parent folder.
+	// The folder of a partition has no queue folder; its parent folder, which is that of the device, has one.
 	for _, file := range []string{"queue/read_ahead_kb", "../queue/read_ahead_kb"} {
 		text, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/%s", mount.Major, mount.Minor, file))
 		if err == nil {

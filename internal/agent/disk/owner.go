@@ -27,20 +27,20 @@ const (
 	foreignFolder = "cache.foreign"
 )
 
-// Owner is the CacheNode that owns the cache on a disk. A CacheNode that is deleted and recreated finds its cache if
-// its key was kept.
+// Owner is the CacheNode that owns the cache on a disk. A CacheNode that is deleted and recreated still owns its
+// cache if its key was kept.
 type Owner struct {
 	Namespace string
 	Name      string
-	// Disk is the disk's name, which is signed too.
+	// Disk is the name of the disk. The signature of the mark covers it too.
 	Disk string
 	// Key signs the mark, so that nobody else can write a mark in this CacheNode's name. Without a key, marks are not
 	// signed, and any mark with the right name is accepted.
 	Key []byte
 	// TookOver is called after a cache was set aside to be deleted; nil for no call.
 	TookOver func()
-	// Legacy is when a CacheNode that already ran got its key; zero for others. An unsigned mark from before that time is
-	// accepted once and then signed.
+	// Legacy is the time at which a CacheNode that was already running got its key; zero for other CacheNodes. An
+	// unsigned mark from before that time is accepted once, and is then signed.
 	Legacy time.Time
 }
 
@@ -56,10 +56,10 @@ type mark struct {
 
 func (m mark) owner() string { return m.Namespace + "/" + m.Name }
 
-// claim checks the mark in our folder on a disk. For a mark of another CacheNode it returns a finding or, if the rules
-// allow it, takes the disk over: it sets the cache aside for c to delete and writes a new mark. It also takes over a
-// cache without a mark, and one whose mark has our name but not our signature. Without a key, it only adds a missing
-// mark.
+// claim checks the mark in our folder on a disk. If the mark names another CacheNode, claim returns a finding. If the
+// rules allow it, claim takes the disk over instead: it sets the cache aside, so that c deletes it, and writes a new
+// mark. claim also takes over a cache without a mark, and a cache whose mark contains our name but not our signature.
+// Without a key, it takes over neither: it adds a missing mark, and accepts every mark with our name.
 func (o Owner) claim(ctx context.Context, folder string, rules Rules, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	text, err := readMark(path)
@@ -94,12 +94,12 @@ func (o Owner) claim(ctx context.Context, folder string, rules Rules, c *clearin
 	return o.takeOver(ctx, folder, c)
 }
 
-// recognize checks whether a mark with our name is ours. If not, it takes the disk over.
+// recognize checks whether a mark that contains our name is really ours. If it is not, recognize takes the disk over.
 func (o Owner) recognize(ctx context.Context, found mark, folder string, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	switch {
 	case len(o.Key) == 0 || hmac.Equal([]byte(found.MAC), []byte(o.mac())):
-		c.start(ctx, folder) // an earlier pod may not have finished
+		c.start(ctx, folder) // an earlier pod may not have deleted all foreign files
 		return nil
 	case found.MAC == "" && !o.Legacy.IsZero() && isOlder(path, o.Legacy):
 		return o.mark(path)
@@ -113,7 +113,7 @@ func isOlder(path string, than time.Time) bool {
 	return unix.Lstat(path, &stat) == nil && time.Unix(stat.Ctim.Unix()).Before(than)
 }
 
-// takeOver deletes the existing cache and marks the disk.
+// takeOver sets the existing cache aside for deletion, and marks the disk as ours.
 func (o Owner) takeOver(ctx context.Context, folder string, c *clearing) error {
 	if err := setAside(folder); err != nil {
 		return err
@@ -135,7 +135,8 @@ func (o Owner) mac() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// setAside renames a cache, so that it can be deleted in the background. An earlier one may still exist.
+// setAside renames a cache, so that it can be deleted in the background. A cache that was set aside earlier may still
+// exist.
 func setAside(folder string) error {
 	err := os.Rename(filepath.Join(folder, cacheFolder), filepath.Join(folder, newForeign()))
 	if errors.Is(err, os.ErrNotExist) {
@@ -144,7 +145,7 @@ func setAside(folder string) error {
 	return err
 }
 
-// maxMark is how many bytes of a mark are read, which somebody else may have written.
+// maxMark is the largest number of bytes that are read of a mark, because somebody else may have written the mark.
 const maxMark = 4 << 10
 
 func readMark(path string) ([]byte, error) {

@@ -24,16 +24,16 @@ import (
 const (
 	// blockSize is a size in bytes that O_DIRECT accepts on every file system.
 	blockSize = 4096
-	// blocks is the number of blocks of the probe's file. Each is read by itself, so that the probe finds a disk that
-	// answers only one request a second.
+	// blocks is the number of blocks of the probe's file. The probe reads each block by a separate request, so that it
+	// detects a disk that answers only one request a second.
 	blocks    = 8
 	probeFile = "probe"
-	// markEvery is after how many good probes the mark is checked again.
+	// markEvery is the number of good probes after which the mark is checked again.
 	markEvery = 10
 )
 
-// Devices has the device of each disk. It finds two disks on one device without access to a disk, which may hang. It is
-// safe for concurrent use.
+// Devices stores the device of each disk. It detects two disks on the same device without access to a disk, which may
+// hang. It is safe for concurrent use.
 type Devices struct {
 	mutex sync.Mutex
 	of    map[string]uint64
@@ -59,7 +59,7 @@ func (d *Devices) claim(disk string, device uint64) (other string) {
 // Prober takes samples of one disk. It is not safe for concurrent use.
 type Prober struct {
 	Disk string
-	// Dir is where the disk is mounted.
+	// Dir is the folder at which the disk is mounted.
 	Dir string
 	// NodeDir is a folder on the node's own file system.
 	NodeDir string
@@ -67,36 +67,37 @@ type Prober struct {
 	Owner   Owner
 	Rules
 
-	// device is that of Dir, once it is known. Later probers of the disk have it too.
+	// device is the device of Dir; 0 while it is not known. Later probers of the same disk share the field.
 	device *atomic.Uint64
 
 	round int
 	block []byte
 	// read is the median time of the reads of the last probe.
 	read time.Duration
-	// parent is the device of the folder above Dir, node that of NodeDir. They do not change.
+	// parent is the device of the folder above Dir, and node is the device of NodeDir. Both never change.
 	parent, node uint64
-	// ours is true if the mark was found lately.
+	// ours is true if our mark was found recently.
 	ours bool
-	// clearing deletes what a foreign cache has left.
+	// clearing deletes the files of foreign caches.
 	clearing *clearing
-	// fileSystem was read lately.
+	// fileSystem contains the properties of the file system, as last read.
 	fileSystem effective.FileSystem
 }
 
-// Rules say which disks may be used.
+// Rules decide which disks may be used.
 type Rules struct {
-	// Own requires a device of the disk's own. MountPoint requires the root of a file system, not a folder in one.
+	// Own requires a device that neither the node's own file system nor another disk uses. MountPoint requires that the
+	// volume is the root of a file system, not a folder in one.
 	Own, MountPoint bool
-	// Empty allows the deletion of the cache of any other CacheNode. Abandoned allows it for the CacheNode that it names
-	// as NAMESPACE/NAME.
+	// Empty allows the deletion of the cache of any other CacheNode. Abandoned names one CacheNode, as NAMESPACE/NAME,
+	// whose cache may be deleted; "" for none.
 	Empty     bool
 	Abandoned string
 }
 
-// Probe checks that the disk is mounted, is ours and has space, reads all blocks, calls hasRead, writes a block, syncs
-// it and reads it back. It blocks while the disk hangs. What it deletes in the background, it deletes until the context
-// ends.
+// Probe checks that the disk is mounted and is ours, and reads its usage. It then reads all blocks of its file, calls
+// hasRead, writes a block, syncs it and reads it back. Probe blocks while the disk hangs. If it starts the deletion
+// of a foreign cache, the deletion runs in the background until the context ends.
 func (p *Prober) Probe(ctx context.Context, hasRead func()) Sample {
 	begun := time.Now()
 	s := Sample{}
@@ -117,7 +118,7 @@ func (p *Prober) Probe(ctx context.Context, hasRead func()) Sample {
 	return s
 }
 
-// finding is an error with a reason.
+// finding is an error with the reason for which the disk fails.
 type finding struct {
 	reason v1alpha1.DiskReason
 	text   string
@@ -175,7 +176,7 @@ func explained(err error, dir string) error {
 		err, stat.Uid, stat.Gid, stat.Mode&0o7777, os.Geteuid(), os.Getegid())
 }
 
-// checkDevice returns an error for a volume that is not mounted or that breaks the rules.
+// checkDevice returns an error for a volume that is not mounted or that violates the rules.
 func (p *Prober) checkDevice() error {
 	device, err := deviceOf(p.Dir)
 	switch {
@@ -246,8 +247,8 @@ func deviceOf(dir string) (uint64, error) {
 	return stat.Dev, nil
 }
 
-// readAndWrite reads the blocks, writes one and reads it back, past the page cache if the file system supports that.
-// The reads come first, as a write may wait for what nginx has written.
+// readAndWrite reads the blocks, writes one block and reads it back. It bypasses the page cache if the file system
+// supports that. The reads come first, because a write may have to wait for nginx's earlier writes.
 func (p *Prober) readAndWrite(path string, hasRead func()) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_DIRECT, 0o600) //nolint:gosec // the path is ours
 	if errors.Is(err, syscall.EINVAL) {
@@ -276,7 +277,7 @@ func (p *Prober) readAndWrite(path string, hasRead func()) error {
 	return p.writeAndRead(file, written)
 }
 
-// timeReads reads all blocks, and notes the median time of a read.
+// timeReads reads all blocks, and stores the median time of a read.
 func (p *Prober) timeReads(file *os.File) error {
 	var times [blocks]time.Duration
 	for i := range blocks {

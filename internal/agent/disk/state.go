@@ -1,8 +1,8 @@
 // Package disk decides for each disk of a pod whether it is healthy. A pure state machine takes samples (state.go), a
 // probe produces them (probe.go), and a monitor connects the two (monitor.go).
 //
-// It may import the API, effective and layout. A new reason for a disk to fail is a reason of the API, a sample of the
-// prober, and a case of State.Next.
+// It may import the API, effective and layout. A new reason for which a disk fails needs a reason in the API, a
+// sample from the prober, and a case in State.Next.
 package disk
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// isCertain reports whether one sample with the reason fails a disk. The other reasons are errors that a single request
-// may meet on a healthy disk.
+// isCertain reports whether one sample with the reason is enough to fail a disk. The other reasons are errors that a
+// single request may also meet on a healthy disk.
 func isCertain(r v1alpha1.DiskReason) bool {
 	return r != "" && r != v1alpha1.DiskIOError && r != v1alpha1.DiskCorrupt && r != v1alpha1.DiskSlow
 }
 
-// Usage is the use of a file system.
+// Usage describes how much of a file system is used.
 type Usage struct {
 	// Size and Free are in bytes. Free is the space that an unprivileged process may use.
 	Size, Free int64
@@ -42,42 +42,48 @@ type Sample struct {
 	ForeignOwner string
 }
 
-// Thresholds are the thresholds of spec.disks[].health in effect.
+// Thresholds are the effective thresholds of spec.disks[].health.
 type Thresholds struct {
 	Interval, Timeout time.Duration
-	// Failures and Successes are how many consecutive samples change the status.
+	// Failures is the number of consecutive failed samples after which a disk fails. Successes is the number of
+	// consecutive good samples after which it comes back.
 	Failures, Successes int
-	// BusyRate is the least number of reads or writes a second that a busy disk completes; with fewer, it hangs.
+	// BusyRate is the smallest number of reads or writes a second that a busy disk completes. A disk that completes
+	// fewer counts as hanging.
 	BusyRate int
-	// MinFree is in bytes and MinFreeInodes in percent; 0 switches a limit off.
+	// MinFree is the least free space in bytes, and MinFreeInodes the least share of free inodes in percent. 0 switches
+	// a limit off.
 	MinFree       int64
 	MinFreeInodes int
 }
 
-// Limits returns the thresholds for a file system of a size in bytes; size is 0 while it is not known.
+// Limits returns the thresholds for a file system with the given size in bytes. size is 0 while the size is not
+// known.
 type Limits func(size int64) Thresholds
 
 const (
-	// flapTime is the time after a disk's return in which a failure makes the next return take longer.
+	// flapTime is the time after the return of a disk to use. If the disk fails again within this time, its next return
+	// takes longer.
 	flapTime = 10 * time.Minute
-	// maxFlaps bounds how often the number of good probes for a return doubles.
+	// maxFlaps is the largest number of times that the number of good probes for a return is doubled.
 	maxFlaps = 6
 	// confirmDelay is the delay before the next probe while a failure is not yet confirmed or refuted.
 	confirmDelay = 100 * time.Millisecond
 
-	// A disk makes reads wait if a probe's median read takes slowRead, as on a hard disk, or all its reads take lateRead.
-	// calm is how long that counts.
+	// A disk makes reads wait if the median read of a probe takes slowRead or longer, as on a hard disk. It also does if
+	// the reads of a probe have not ended after lateRead. calm is how long the disk then counts as one that makes reads
+	// wait.
 	slowRead = 10 * time.Millisecond
 	lateRead = 250 * time.Millisecond
 	calm     = 10 * time.Minute
 )
 
-// State is what is known about a disk. It is a value: Next returns a new one.
+// State is what the agent knows about a disk. It is a value type: Next returns a new State.
 type State struct {
 	Status  v1alpha1.DiskState
 	Reason  v1alpha1.DiskReason
 	Message string
-	// Since is when Status last changed.
+	// Since is the time at which Status last changed.
 	Since time.Time
 	// Usage is the latest known usage.
 	Usage Usage
@@ -86,7 +92,7 @@ type State struct {
 
 	failures, successes, flaps int
 	returned                   time.Time
-	// waited is when a probe last showed that the disk makes reads wait.
+	// waited is the last time at which a probe showed that the disk makes reads wait.
 	waited time.Time
 }
 
@@ -109,13 +115,14 @@ func (s State) Next(sample Sample, t Thresholds) State {
 	return s.bad(sample.At, reason, message, t)
 }
 
-// judge returns the reason and message of a sample, or those of a threshold on space that the sample violates. A failed
-// disk needs half as much again as the thresholds to come back.
+// judge returns the reason and message of a failed sample, or of the threshold on space that a sample violates; ""
+// for a good sample. To come back, a failed disk needs 1.5 times the free space and the free inodes of the
+// thresholds.
 func (s State) judge(sample Sample, t Thresholds) (v1alpha1.DiskReason, string) {
 	if sample.Reason != "" || sample.Usage == (Usage{}) {
 		return sample.Reason, sample.Message
 	}
-	// In thousandths, as half as much again as the default, 1%, is no whole percentage.
+	// minInodes is in thousandths, because 1.5 times the default of 1% is not a whole percentage.
 	minFree, minInodes := t.MinFree, 10*uint64(max(t.MinFreeInodes, 0))
 	if s.Status == v1alpha1.DiskFailed {
 		minFree, minInodes = minFree+minFree/2, minInodes+minInodes/2

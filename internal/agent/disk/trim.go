@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trimFiles and trimTime bound one call of trim, so that it does not make the probe slow that it is part of.
+// trimFiles and trimTime limit one call of trim, so that the call does not slow down the probe that it is a part of.
 const (
 	trimFiles = 500
 	trimTime  = 300 * time.Millisecond
@@ -20,8 +20,9 @@ const (
 var errEnough = errors.New("enough")
 
 // trim deletes cache files of a disk that is out of use because it is full, until more than want bytes are free. nginx
-// does not evict from a disk that is not in its configuration. A deleted file is a MISS. Each call begins at a random
-// folder of the cache: otherwise many empty folders, which take time too, could keep it from the others for ever.
+// does not evict files from a disk that is not in its configuration. The next request for a deleted file is a MISS.
+// Each call begins at a random folder of the cache. Otherwise each call could spend its time on the same empty
+// folders, and never reach the others.
 func trim(ctx context.Context, cache string, want int64) error {
 	ctx, cancel := context.WithTimeout(ctx, trimTime)
 	defer cancel()
@@ -58,10 +59,10 @@ func trim(ctx context.Context, cache string, want int64) error {
 // trimming is one call of trim.
 type trimming struct {
 	root *os.Root
-	// missing is how many more bytes are to be freed.
+	// missing is the number of bytes that trim must still free.
 	missing int64
 	deleted int
-	ended   <-chan struct{} // once it may go on no longer
+	ended   <-chan struct{} // closed when trim must end
 }
 
 func (t *trimming) visit(path string, entry iofs.DirEntry, err error) error {

@@ -1,8 +1,8 @@
-// Package index knows which objects the cache of a disk has: their keys and tags, and the files that they are in. It is
-// stored on the disk itself, and can always be rebuilt from nginx's files.
+// Package index records which objects the cache of a disk contains: their keys, their tags, and their files. The
+// index of a disk is stored on the disk itself, and can always be rebuilt from nginx's files.
 //
-// It may import cachefile, cachekey and objects. Another question about stored objects is an index of records here,
-// with another Format.
+// It may import cachefile, cachekey and objects. To answer a new kind of question about stored objects, add a kind of
+// record here and change Format.
 package index
 
 import (
@@ -16,32 +16,34 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// Entry is what the index knows about a file.
+// Entry is what the index stores about a file.
 type Entry struct {
 	File cachekey.File
-	// Key is the object's key. The slices of an object have the same key here, and so do its variants.
+	// Key is the object's key. All slices and all variants of an object have the same Key.
 	Key string
-	// Generation is that of the disk's keys when the file was stored; 0 if they had none.
+	// Generation is the generation of the disk's keys when the file was stored; 0 if the keys had none.
 	Generation int64
 	// Tags are the object's tags, sorted, each once.
 	Tags []string
-	// Received is when the response arrived from the origin, and ValidUntil when it is no longer fresh, in whole seconds.
-	// A renewal (304) changes both in the file, which the index learns when it reads the file again.
+	// Received is the time at which the response arrived from the origin. ValidUntil is the time until which it is
+	// fresh. Both are in whole seconds. A renewal (304) changes both times in the file; the index gets the new times
+	// when the file is read again.
 	Received, ValidUntil time.Time
-	// Stored is when the file was last written to, in whole seconds. A renewal writes to the header.
+	// Stored is the time of the last write to the file, in whole seconds. A renewal also writes to the file: it changes
+	// the header.
 	Stored time.Time
-	// Stale is how long after ValidUntil the response is of use: as long as it says itself, in whole seconds, or
-	// cachefile.MaxStale if the origin can renew it.
+	// Stale is how long the response remains useful after ValidUntil. It is cachefile.MaxStale if the origin can renew
+	// the response, and otherwise the time for which the response itself allows stale use, in whole seconds.
 	Stale time.Duration
-	// Size is that of the file, in bytes.
+	// Size is the size of the file in bytes.
 	Size int64
 }
 
-// Format identifies the layout of the records. An index of another format is of no use.
+// Format identifies the layout of the records. An index with another format cannot be used.
 const Format = "4"
 
-// MaxTags is how many tags of an object are indexed, and MaxTag the length of a tag in bytes. Others are left out, and
-// the object has the tag TagsCut, which no header can have.
+// MaxTags is the largest number of tags that are indexed for an object, and MaxTag the largest length of a tag in
+// bytes. Further or longer tags are left out, and the object gets the tag TagsCut, which no header can contain.
 const (
 	MaxTags = 128
 	MaxTag  = 256
@@ -75,7 +77,7 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 // errDamaged is the error for a record that this package did not write.
 var errDamaged = errors.New("the index is damaged")
 
-// The kinds of records, which are the first byte of their keys.
+// The kinds of records. The kind is the first byte of a record's key.
 const (
 	byFile = iota + 1 // the folder and the file → the entry
 	byKey             // the object's key, 0 and the file → nothing
@@ -83,22 +85,22 @@ const (
 	meta              // a name → a value
 )
 
-// fileRecord returns the key of the record of a file. Those of a folder are neighbours.
+// fileRecord returns the key of the record of a file. The keys for the files of a folder are neighbours.
 func fileRecord(f cachekey.File) []byte {
 	return append(folderRecords(f.Folder()), f[:]...)
 }
 
-// folderRecords returns what the keys of the records of a folder's files begin with.
+// folderRecords returns the common prefix of the record keys for all files in a folder.
 func folderRecords(f cachekey.Folder) []byte {
 	return binary.BigEndian.AppendUint16([]byte{byFile}, uint16(f))
 }
 
-// textRecord returns the key of a record that leads from a text, which has no zero byte, to a file.
+// textRecord returns the key of a record that leads from a text to a file. The text must not contain a zero byte.
 func textRecord(kind byte, text string, f cachekey.File) []byte {
 	return append(append(append([]byte{kind}, text...), 0), f[:]...)
 }
 
-// fileIn returns the file that a record of a text leads to.
+// fileIn returns the file to which a record key from textRecord or fileRecord leads.
 func fileIn(record []byte) (f cachekey.File, err error) {
 	if len(record) < len(f)+2 {
 		return f, errDamaged
@@ -107,7 +109,7 @@ func fileIn(record []byte) (f cachekey.File, err error) {
 	return f, nil
 }
 
-// encode returns the value of the record of a file.
+// encode returns the value of the record for a file.
 func (e Entry) encode() []byte {
 	value := binary.AppendVarint(nil, e.Received.Unix())
 	value = binary.AppendVarint(value, e.ValidUntil.Unix()-e.Received.Unix())
@@ -121,7 +123,7 @@ func (e Entry) encode() []byte {
 	return value
 }
 
-// decode returns the entry of a record's value.
+// decode returns the entry that encode has written into a record's value.
 func decode(f cachekey.File, value []byte) (e Entry, err error) {
 	var numbers [6]int64
 	for i := range numbers {

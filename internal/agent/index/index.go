@@ -18,50 +18,52 @@ import (
 
 // Index is the index of one disk. It is safe for concurrent use, but only one goroutine may change it.
 type Index struct {
-	// Serves says which generations nginx finds, for [Index.Objects] and the like; nil for all. Set it before other
-	// calls.
+	// Serves reports whether nginx finds the objects of a generation; nil means all generations. [Index.Objects] and
+	// similar methods leave out all other objects. Set it before other calls.
 	Serves func(generation int64) bool
-	// Clock tells the time to the index and to its keeper. Open sets the real one; set another before other calls.
+	// Clock is the clock of the index and its keeper. Open sets the real clock. To use another clock, set it before
+	// other calls.
 	Clock clock.Clock
 
 	db *pebble.DB
-	// boot names the boot of the machine.
+	// boot is the ID of the machine's present boot.
 	boot string
-	// mutex is held for reading while the store is used, so that nobody uses it after Close.
+	// mutex is held for reading while the database is used, so that nobody uses the database after Close.
 	mutex  sync.RWMutex
 	closed bool
 	failed chan struct{}
 	once   sync.Once
-	// damaged is true once something was read that was not written so.
+	// damaged is true once a read has found data that differs from the data that was written.
 	damaged atomic.Bool
 }
 
-// ErrFailed is the error after the disk has failed under the index, or after [Index.Close].
+// ErrFailed is the error of all calls after the index was found damaged, after its disk has failed, or after
+// [Index.Close].
 var ErrFailed = errors.New("the index cannot be used any more")
 
 // Cache is memory that the indexes of all disks of a pod share.
 type Cache struct{ blocks *pebble.Cache }
 
-// NewCache returns a cache of a size in bytes. The caller closes it after the indexes.
+// NewCache returns a cache with the given size in bytes. The caller closes the cache after the indexes.
 func NewCache(bytes int64) *Cache { return &Cache{pebble.NewCache(bytes)} }
 
-// Close gives the memory back.
+// Close frees the memory.
 func (c *Cache) Close() { c.blocks.Unref() }
 
-// memTable is the size of the changes that an index collects in memory before it writes them to the disk, in bytes. It
-// has up to two of them.
+// memTable is the size in bytes of a memory table, in which an index collects changes before it writes them to the
+// disk. An index has up to two memory tables.
 const memTable = 1 << 20
 
-// blockSize is how much of the records is compressed together, in bytes. Keys repeat hosts and folders, which larger
-// blocks make more of; each look for one file reads a block.
+// blockSize is the number of bytes of records that are compressed together. Keys repeat hosts and folders, so larger
+// blocks compress better. But each lookup of a file reads a whole block.
 const blockSize = 16 << 10
 
-// Open opens the index in a folder, and creates it if there is none. An index that cannot be opened is damaged: the
-// caller removes the folder and opens it again, and has everything rescanned. boot names the boot of the machine
-// (/proc/sys/kernel/random/boot_id).
+// Open opens the index in a folder, and creates the index if there is none. An index that cannot be opened is
+// damaged: the caller removes the folder, calls Open again, and has all folders of the cache rescanned. boot is the
+// ID of the machine's present boot (/proc/sys/kernel/random/boot_id).
 //
-// There is no log of changes, which would have to be synced, and whose failure would end the agent. After a crash, the
-// index is as of some earlier moment, and [Index.Checkpoint] says of which one.
+// The index has no write-ahead log: a log would have to be synced, and a failure of the log would end the agent.
+// After a crash, the index has the state of an earlier moment, and [Index.Checkpoint] returns this moment.
 func Open(folder, boot string, cache *Cache) (*Index, error) {
 	return openIn(vfs.Default, folder, boot, cache)
 }
@@ -92,12 +94,12 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 	return x, nil
 }
 
-// Failed returns a channel that is closed when the index cannot be used any more, because the disk has failed under it
-// or it is damaged. A call that changes the index may then never return.
+// Failed returns a channel that is closed when the index cannot be used any more, because its disk has failed or
+// because it is damaged. A call that changes the index may then never return.
 func (x *Index) Failed() <-chan struct{} { return x.failed }
 
-// Damaged returns true for an index that has failed because it is damaged. The caller removes its folder, as for one
-// that cannot be opened.
+// Damaged returns true for an index that has failed because it is damaged. The caller removes its folder, as for an
+// index that cannot be opened.
 func (x *Index) Damaged() bool { return x.damaged.Load() }
 
 func (x *Index) damage() {
@@ -105,11 +107,11 @@ func (x *Index) damage() {
 	x.fail()
 }
 
-// retryAfter is the time between two tries to write to a disk that has failed.
+// retryAfter is the time between two attempts to write to a disk that has failed.
 const retryAfter = 5 * time.Second
 
-// backgroundError notes that the disk has failed. The store tries again as soon as this returns, which would keep a
-// processor busy.
+// backgroundError records that the disk has failed. Then it waits: the database tries again as soon as
+// backgroundError returns, which would otherwise keep a CPU core busy.
 func (x *Index) backgroundError(error) {
 	x.fail()
 	x.Clock.Sleep(retryAfter)
@@ -117,7 +119,7 @@ func (x *Index) backgroundError(error) {
 
 func (x *Index) fail() { x.once.Do(func() { close(x.failed) }) }
 
-// use calls a function that uses the store, unless the index cannot be used.
+// use calls a function that uses the database, unless the index has failed or is closed.
 func (x *Index) use(f func() error) error {
 	x.mutex.RLock()
 	defer x.mutex.RUnlock()
@@ -138,11 +140,11 @@ func (x *Index) use(f func() error) error {
 	return nil
 }
 
-// Flush writes what is in memory to the disk.
+// Flush writes the changes in memory to the disk.
 func (x *Index) Flush() error { return x.use(x.db.Flush) }
 
-// Close writes what is in memory to the disk. It does not wait for a store whose disk has failed: its folder cannot be
-// opened again by this process then.
+// Close writes the changes in memory to the disk, and closes the index. If the disk has failed, Close does not wait
+// for the database to close. This process then cannot open the folder again.
 func (x *Index) Close() error {
 	err := x.Flush()
 	x.mutex.Lock()
@@ -158,13 +160,13 @@ func (x *Index) Close() error {
 	return errors.Join(err, x.db.Close())
 }
 
-// Change is a file that was stored, if it has an entry, or removed.
+// Change is a file that was stored or removed. Entry is nil for a file that was removed.
 type Change struct {
 	File  cachekey.File
 	Entry *Entry
 }
 
-// Apply makes changes, in their order, all or none of them.
+// Apply makes all changes in their order, or none of them.
 func (x *Index) Apply(changes []Change) error {
 	return x.use(func() error {
 		batch := x.db.NewIndexedBatch()
@@ -217,7 +219,7 @@ func get(from pebble.Reader, f cachekey.File) (e Entry, ok bool, err error) {
 	return e, err == nil, err
 }
 
-// Get returns the entry of a file; ok is false if the index does not have it.
+// Get returns the entry of a file; ok is false if the index does not contain the file.
 func (x *Index) Get(f cachekey.File) (e Entry, ok bool, err error) {
 	err = x.use(func() (err error) {
 		e, ok, err = get(x.db, f)
@@ -231,26 +233,27 @@ func (x *Index) WithKey(key string) iter.Seq2[cachekey.File, error] {
 	return x.files(append(append([]byte{byKey}, key...), 0))
 }
 
-// WithPrefix returns the files whose object's key begins with a text, by key. A file is there once.
+// WithPrefix returns the files of all objects whose key begins with a text, sorted by key. Each file is returned
+// once.
 func (x *Index) WithPrefix(prefix string) iter.Seq2[cachekey.File, error] {
 	return x.files(append([]byte{byKey}, prefix...))
 }
 
-// WithTag returns the files whose object has a tag.
+// WithTag returns the files that have a tag.
 func (x *Index) WithTag(tag string) iter.Seq2[cachekey.File, error] {
 	return x.files(append(append([]byte{byTag}, tag...), 0))
 }
 
-// InFolder returns the files of a folder.
+// InFolder returns the files of a folder that are in the index.
 func (x *Index) InFolder(f cachekey.Folder) iter.Seq2[cachekey.File, error] {
 	return x.files(folderRecords(f))
 }
 
-// page is how many files are looked up at a time.
+// page is the largest number of files that are looked up at a time.
 const page = 1024
 
-// files returns the files at the end of the records that begin with a text. The index may change meanwhile: a file that
-// is stored or removed then may or may not be there.
+// files returns the files to which the records lead whose keys begin with start. The index may change during the
+// iteration: a file that is stored or removed meanwhile may or may not be returned.
 func (x *Index) files(start []byte) iter.Seq2[cachekey.File, error] {
 	return func(yield func(cachekey.File, error) bool) {
 		end := after(start)
@@ -273,7 +276,8 @@ func (x *Index) files(start []byte) iter.Seq2[cachekey.File, error] {
 	}
 }
 
-// page returns the files of the next records, and where those after them begin; nil if there are no more.
+// page returns the files of the next records. next is the key of the first record after them; nil if there are no
+// more records.
 func (x *Index) page(from, end []byte) (files []cachekey.File, next []byte, err error) {
 	records, err := x.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: end})
 	if err != nil {
@@ -293,7 +297,8 @@ func (x *Index) page(from, end []byte) (files []cachekey.File, next []byte, err 
 	return files, nil, records.Error()
 }
 
-// after returns the least text above all texts that begin with one. The kinds are below 255, so there is always one.
+// after returns the smallest text that sorts after all texts that begin with start. Such a text always exists,
+// because start begins with the kind of a record, which is below 255.
 func after(start []byte) []byte {
 	end := append([]byte{}, start...)
 	for i := len(end) - 1; ; i-- {
@@ -303,17 +308,18 @@ func after(start []byte) []byte {
 	}
 }
 
-// SetCheckpoint says that everything that nginx did before a moment is in the index.
+// SetCheckpoint records that the index contains everything that nginx did before a moment.
 func (x *Index) SetCheckpoint(at time.Time) error { return x.setTime(timeOf("checkpoint"), at) }
 
-// Checkpoint returns the last moment of [Index.SetCheckpoint]. Changes reach the disk in their order, so that is true
-// after a crash of the agent. It is zero if there was none. rebooted is true if the machine was booted since: the file
-// system can have lost what nginx did in the last minute before a crash.
+// Checkpoint returns the last moment that [Index.SetCheckpoint] has recorded; zero if there is none. Changes reach
+// the disk in their order, so the checkpoint is also correct after a crash of the agent. rebooted is true if the
+// machine was booted since: if it crashed, the file system can have lost what nginx did in the last minute before the
+// crash.
 func (x *Index) Checkpoint() (at time.Time, rebooted bool, err error) {
 	return x.time(timeOf("checkpoint"))
 }
 
-// SetScanned says that everything that nginx did in a folder before a moment is in the index.
+// SetScanned records that the index contains everything that nginx did in a folder before a moment.
 func (x *Index) SetScanned(folder cachekey.Folder, at time.Time) error {
 	return x.setTime(timeOf(folder.Path()), at)
 }
@@ -346,19 +352,19 @@ func (x *Index) decodeTime(value []byte) (at time.Time, rebooted bool, err error
 		return at, false, errDamaged
 	}
 	at, rebooted = time.Unix(0, nanoseconds), string(value[n:]) != x.boot
-	if at.After(x.Clock.Now()) { // the clock was set back, and says nothing about what is older
+	if at.After(x.Clock.Now()) { // the clock was set back, so the time cannot be compared with older ones
 		at = time.Time{}
 	}
 	return at, rebooted, nil
 }
 
-// scan is when a folder was scanned, as [Index.Checkpoint].
+// scan is the time at which a folder was scanned; rebooted has the same meaning as in [Index.Checkpoint].
 type scan struct {
 	at       time.Time
 	rebooted bool
 }
 
-// scans returns the last moments of [Index.SetScanned], by the folder's path.
+// scans returns the last moments that [Index.SetScanned] has recorded, by the path of the folder.
 func (x *Index) scans() (map[string]scan, error) {
 	list := map[string]scan{}
 	err := x.use(func() error {
@@ -376,7 +382,7 @@ func (x *Index) scans() (map[string]scan, error) {
 			if s.at, s.rebooted, err = x.decodeTime(value); err != nil {
 				return err
 			}
-			list[string(records.Key()[1:])] = s // the checkpoint is no path, and nobody asks for it
+			list[string(records.Key()[1:])] = s // the checkpoint is in the list too, under a name that is no path
 		}
 		return records.Error()
 	})

@@ -18,51 +18,55 @@ const (
 	// disk together with the last checkpoint.
 	checkpointEvery = 10 * time.Second
 	flushEvery      = 2 * time.Minute
-	// margin is subtracted from a checkpoint before it is compared with times of files, which file systems round.
+	// margin is subtracted from a checkpoint before the comparison with the times of files, because file systems round
+	// these times.
 	margin = 2 * time.Second
-	// retryEvery is the time between two tries to read files that could not be read.
+	// retryEvery is the time between two attempts to read files that could not be read.
 	retryEvery = 2 * time.Second
-	// waitForEvents is how long the keeper waits for events at a time.
+	// waitForEvents is the longest time for which the keeper waits for events at a time.
 	waitForEvents = 500 * time.Millisecond
 )
 
-// Keeper keeps the index of a disk in step with nginx's files.
+// Keeper keeps the index of a disk up to date with nginx's files.
 type Keeper struct {
 	Disk
-	// Pace limits how many files a second are looked at that no event was about.
+	// Pace limits the number of files that a rescan reads a second. It does not limit the files that events name.
 	Pace *rate.Limiter
-	// NoWatches is called when the user has no inotify watches left, so that folders are polled; nil for nothing.
+	// NoWatches is called when the user has no inotify watches left, so that the keeper polls the folders; nil for no
+	// call.
 	NoWatches func(error)
 
 	complete atomic.Bool
 	lost     atomic.Int64
 	scanner  scanner
 	watch    events
-	// pending are the folders to be rescanned, and scanning is true while one is.
+	// pending lists the folders that must be rescanned. scanning is true while a folder is being rescanned.
 	pending  []stale
 	scanning bool
 
 	mutex sync.Mutex
-	// watching is the watch while there is one. waiting are calls of Sync that wait. outdated are files of Reread.
+	// watching is the active watch; nil while there is none. waiting contains the calls of Sync that wait.
 	watching events
 	waiting  []chan error
-	// polled is nil unless folders are polled, and begun is true once the index was complete.
+	// polled is nil unless the keeper polls the folders. begun is true once the first rescan has ended. outdated
+	// contains the files that Reread has added.
 	polled   *poll
 	begun    bool
 	outdated []cachekey.File
 }
 
-// ErrIncomplete is the error of [Keeper.Sync] while the index lacks files, because it is being rebuilt or because the
-// disk cannot read some of them.
+// ErrIncomplete is the error of [Keeper.Sync] while the index lacks files, because the index is being rebuilt or
+// because some files cannot be read from the disk.
 var ErrIncomplete = errors.New("the index is not complete")
 
-// Sync waits until everything that nginx did since the keeper began, and before the call, is in the index, and has
-// passed [Disk.Stored]. The error is [ErrIncomplete] if the index lacks files from before, or events were lost.
+// Sync waits until the index contains everything that nginx did between the start of the keeper and the call, and
+// until [Disk.Stored] was called for these files. The error is [ErrIncomplete] if the index lacks files from before
+// the start of the keeper, or if events were lost.
 func (k *Keeper) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	k.mutex.Lock()
 	if k.watching == nil || k.polled != nil && !k.begun {
-		k.lost.Add(1) // what nginx stores now is not looked at yet
+		k.lost.Add(1) // the keeper does not see yet what nginx stores now
 		k.mutex.Unlock()
 		return ErrIncomplete
 	}
@@ -77,19 +81,19 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	}
 }
 
-// MaxOutdated is how many files wait at most for [Keeper.Reread]. What the index has of others stays until nginx
-// replaces or evicts them.
+// MaxOutdated is the largest number of files that can wait to be read again, see [Keeper.Reread]. Entries of further
+// files stay in the index until nginx replaces or evicts these files.
 const MaxOutdated = 500_000
 
-// Reread makes the keeper read files again soon. That is for changes of headers, which are no events. Any goroutine may
-// call it.
+// Reread makes the keeper read files again soon. It is needed after changes of headers in files, because such changes
+// cause no events. Any goroutine may call it.
 func (k *Keeper) Reread(files ...cachekey.File) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.outdated = append(k.outdated, files[:min(len(files), MaxOutdated-len(k.outdated))]...)
 }
 
-// takeOutdated returns the next files of Reread, and whether there are more.
+// takeOutdated returns the next files that Reread has added, and whether more files wait.
 func (k *Keeper) takeOutdated() (files []cachekey.File, more bool) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -98,7 +102,7 @@ func (k *Keeper) takeOutdated() (files []cachekey.File, more bool) {
 	return files, len(k.outdated) > 0
 }
 
-// take returns the calls of Sync that have begun.
+// take removes and returns the calls of Sync that wait.
 func (k *Keeper) take() []chan error {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -107,8 +111,8 @@ func (k *Keeper) take() []chan error {
 	return waiting
 }
 
-// answer ends calls of Sync. all is true if the index has everything that nginx did between the beginning and take;
-// otherwise they go on waiting.
+// answer ends calls of Sync if all is true: the index then contains everything that nginx did between the start of
+// the keeper and take. Otherwise the calls continue to wait.
 func (k *Keeper) answer(waiting []chan error, all bool) {
 	if len(waiting) == 0 {
 		return
@@ -139,7 +143,7 @@ func (k *Keeper) end() error {
 	return k.watch.Close()
 }
 
-// wakeUp ends the wait for events. A poll ends by itself.
+// wakeUp ends the wait for events. A poll ends its wait by itself.
 func (k *Keeper) wakeUp() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -148,15 +152,16 @@ func (k *Keeper) wakeUp() {
 	}
 }
 
-// Complete returns true if the index has all that nginx has stored, but for the last moments. It is false for some
-// seconds if the disk could not read some files.
+// Complete reports whether the index contains all files that nginx has stored, except in the last moments. It returns
+// false for some seconds if some files could not be read from the disk.
 func (k *Keeper) Complete() bool { return k.complete.Load() }
 
-// Lost returns how often some events were lost since the keeper began to run.
+// Lost returns how often events were lost, or may have been lost, since the keeper was created.
 func (k *Keeper) Lost() int64 { return k.lost.Load() }
 
-// Run rescans what has changed since the last checkpoint, and then follows nginx, until the context ends or the disk or
-// the index fails. [ErrGone] says that the cache's folders were replaced: it can be run again.
+// Run rescans the folders that have changed since the last checkpoint. It then follows the changes that nginx makes,
+// until the context ends, or until the disk or the index fails. The error [ErrGone] means that the cache's folders
+// were replaced; the caller can then call Run again.
 func (k *Keeper) Run(ctx context.Context) (err error) {
 	defer func() { k.complete.Store(false); k.lost.Add(1) }()
 	if err := k.begin(ctx); err != nil {
@@ -165,7 +170,7 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 	return k.run(ctx)
 }
 
-// run follows nginx after begin.
+// run follows the changes that nginx makes after begin.
 func (k *Keeper) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, k.end()) }()
 	stop := context.AfterFunc(ctx, k.wakeUp)
@@ -213,7 +218,7 @@ func (k *Keeper) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// scanNext rescans the last of the folders that wait for it.
+// scanNext rescans the last folder in pending.
 func (k *Keeper) scanNext() error {
 	last := len(k.pending) - 1
 	folder := k.pending[last]
@@ -221,7 +226,7 @@ func (k *Keeper) scanNext() error {
 	k.scanning = true
 	err := k.scanner.scan(folder)
 	k.scanning = false
-	if err != nil || len(k.pending) > 0 { // events that were lost meanwhile can have added folders
+	if err != nil || len(k.pending) > 0 { // lost events may have added folders meanwhile
 		return err
 	}
 	if k.polled != nil && k.begun {
@@ -231,7 +236,7 @@ func (k *Keeper) scanNext() error {
 	return nil
 }
 
-// hasCaughtUp notes that no folder waits to be rescanned.
+// hasCaughtUp records that no folder waits to be rescanned.
 func (k *Keeper) hasCaughtUp() {
 	k.complete.Store(!k.scanner.misses())
 	k.mutex.Lock()
@@ -239,13 +244,13 @@ func (k *Keeper) hasCaughtUp() {
 	k.begun = true
 }
 
-// begin begins to watch, and finds out which folders have changed before.
+// begin starts to watch the folders, and then finds out which folders have changed earlier.
 func (k *Keeper) begin(ctx context.Context) (err error) {
 	k.scanner = scanner{
 		Disk: k.Disk, unreadable: map[cachekey.File]int{}, pace: func() error { return k.Pace.Wait(ctx) },
 		pause: func() error { _, err := k.follow(false); return err },
 	}
-	if err := k.makeFolders(); err != nil { // which a watch needs
+	if err := k.makeFolders(); err != nil { // a watch needs all folders
 		return err
 	}
 	if err := k.beginWatch(ctx); err != nil {
@@ -281,8 +286,9 @@ func (k *Keeper) beginWatch(ctx context.Context) error {
 	return nil
 }
 
-// follow takes the next events. all is true if they were all that nginx did before the call. It waits for the first of
-// them if mayWait is true and no folder is to be rescanned.
+// follow takes the next events and updates the index. all is true if the events cover everything that nginx did
+// before the call. follow waits for the first event only if mayWait is true, no folder waits for a rescan, and no
+// further files wait to be read again.
 func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 	wait := waitForEvents
 	outdated, more := k.takeOutdated()
@@ -290,7 +296,7 @@ func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 		wait = 0
 	}
 	var files []cachekey.File
-	if k.polled == nil || !k.scanning && len(k.pending) == 0 { // a look is not interrupted by the next
+	if k.polled == nil || !k.scanning && len(k.pending) == 0 { // a poll must not interrupt the rescan of the last one
 		files, all, err = k.watch.Next(wait)
 	}
 	if errors.Is(err, ErrOverflow) {

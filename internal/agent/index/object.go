@@ -8,13 +8,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
-// file returns what an object's listing needs of an entry.
+// file returns the part of an entry that a listing of objects needs.
 func (e Entry) file() objects.File {
 	return objects.File{Key: e.Key, Tags: e.Tags, Size: e.Size, Received: e.Received, ValidUntil: e.ValidUntil}
 }
 
-// Objects returns the objects whose keys begin with a text, by key. The index may change meanwhile: a file that is
-// stored or removed then may or may not be there.
+// Objects returns the objects whose keys begin with a text, sorted by key. The index may change during the iteration:
+// a file that is stored or removed meanwhile may or may not be counted.
 func (x *Index) Objects(prefix string) iter.Seq2[objects.Object, error] {
 	return func(yield func(objects.Object, error) bool) {
 		var o objects.Object
@@ -37,8 +37,8 @@ func (x *Index) Objects(prefix string) iter.Seq2[objects.Object, error] {
 	}
 }
 
-// Object returns the object with a key, without files that have none of the tags; nil means all files. It has no files
-// if there are none.
+// Object returns the object with a key. The object contains only the files that have at least one of the tags; with
+// nil, it contains all files. If there are no such files, the object has no files.
 func (x *Index) Object(key string, tags []string) (o objects.Object, err error) {
 	for e, err := range x.entries(x.WithKey(key)) {
 		if err != nil {
@@ -52,7 +52,7 @@ func (x *Index) Object(key string, tags []string) (o objects.Object, err error) 
 	return o, nil
 }
 
-// KeysWithTag returns the keys of files whose object has a tag. A key is there once for each file.
+// KeysWithTag returns the keys of the files that have a tag. It returns a key once for each of these files.
 func (x *Index) KeysWithTag(tag string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for e, err := range x.entries(x.WithTag(tag)) {
@@ -63,7 +63,8 @@ func (x *Index) KeysWithTag(tag string) iter.Seq2[string, error] {
 	}
 }
 
-// entries returns the entries of files, but for those that are no longer there, or that nginx does not find.
+// entries returns the entries of files. It leaves out files that are no longer in the index, and files that nginx
+// does not find.
 func (x *Index) entries(files iter.Seq2[cachekey.File, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for f, err := range files {

@@ -14,14 +14,14 @@ import (
 type poll struct {
 	clock clock.Clock
 	wake  chan struct{}
-	// ended ends a wait.
+	// ended is a channel that ends a wait when it is closed.
 	ended <-chan struct{}
-	// last is when Next last asked for a rescan, and pause the time until it does again.
+	// last is the time at which Next last requested a rescan. pause is the time from last to the next request.
 	last  time.Time
 	pause time.Duration
 }
 
-// A pause lasts pollShare times as long as a rescan, and from pollAtLeast to pollAtMost.
+// A pause lasts pollShare times as long as the last rescan, but at least pollAtLeast and at most pollAtMost.
 const (
 	pollAtLeast = 5 * time.Second
 	pollAtMost  = time.Minute
@@ -32,10 +32,10 @@ func newPoll(ctx context.Context, c clock.Clock) *poll {
 	return &poll{clock: c, wake: make(chan struct{}, 1), ended: ctx.Done(), last: c.Now(), pause: pollAtLeast}
 }
 
-// took sets the pause by how long the last rescan took.
+// took sets the pause according to the duration of the last rescan.
 func (p *poll) took() { p.pause = min(max(pollAtLeast, pollShare*p.clock.Since(p.last)), pollAtMost) }
 
-// Next returns [ErrOverflow] when the folders are to be rescanned.
+// Next returns [ErrOverflow] when the folders must be rescanned.
 func (p *poll) Next(wait time.Duration) (files []cachekey.File, all bool, err error) {
 	if !p.isAsked(min(wait, p.pause-p.clock.Since(p.last))) && p.clock.Since(p.last) < p.pause {
 		return nil, true, nil
@@ -44,7 +44,7 @@ func (p *poll) Next(wait time.Duration) (files []cachekey.File, all bool, err er
 	return nil, false, ErrOverflow
 }
 
-// isAsked waits for a call of Wake.
+// isAsked waits for a call of Wake, and reports whether there was one.
 func (p *poll) isAsked(wait time.Duration) bool {
 	select {
 	case <-p.wake:

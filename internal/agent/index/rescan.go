@@ -19,14 +19,15 @@ type Disk struct {
 	// Folder is the path of the cache (proxy_cache_path).
 	Folder string
 	Index  *Index
-	// TagHeaders are the headers of a response that have its tags.
+	// TagHeaders are the names of the response headers that contain the tags.
 	TagHeaders []string
-	// Stored is called for each file that was stored or rescanned, with what it has. If it returns false, it has removed
+	// Stored is called with the entry of each file that was stored or rescanned. If Stored returns false, it has removed
 	// the file. nil keeps all files.
 	Stored func(Entry) (kept bool, err error)
 }
 
-// Read returns the entry of a file; ok is false for one that is gone or that nginx cannot use. An error is the disk's.
+// Read returns the entry of a file; ok is false for a file that does not exist or that nginx cannot use. Errors come
+// from the disk.
 func (d Disk) Read(f cachekey.File) (e Entry, ok bool, err error) {
 	file, err := os.Open(d.Folder + "/" + f.Path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,19 +62,22 @@ func (d Disk) Read(f cachekey.File) (e Entry, ok bool, err error) {
 	return e, true, nil
 }
 
-// lostByCrash is more than the time whose changes a crash of the machine can take from a file system.
+// lostByCrash is an upper limit: a crash of the machine undoes only changes to a file system that are more recent
+// than this time.
 const lostByCrash = 2 * time.Minute
 
-// stale is a folder to be rescanned. Its files that are older than since are in the index already. rebooted is true if
-// a crash of the machine may have undone changes. unchanged is true if the folder's own time is older than since.
+// stale is a folder that must be rescanned. The index already contains its files that are older than since. rebooted
+// is true if a crash of the machine may have undone changes. unchanged is true if the folder's own time is older than
+// since.
 type stale struct {
 	folder              cachekey.Folder
 	since               time.Time
 	rebooted, unchanged bool
 }
 
-// stale returns the folders that have changed since they were scanned, or since the last checkpoint; after another boot
-// of the machine, these are all folders. The error is [ErrGone] if a folder does not exist.
+// stale returns the folders that have changed since they were scanned, or since the last checkpoint if that is later.
+// After a reboot of the machine, it returns all folders that were not scanned since the reboot. The error is
+// [ErrGone] if a folder does not exist.
 func (d Disk) stale() (list []stale, err error) {
 	checkpoint, rebooted, err := d.Index.Checkpoint()
 	if err != nil {
@@ -148,7 +152,7 @@ func makeAndRead(path string) (map[string]bool, error) {
 	return names, err
 }
 
-// mkdir creates a folder for nginx's group to write to, if it does not exist.
+// mkdir creates a folder to which nginx's group can write, if the folder does not exist.
 func mkdir(path string) error {
 	err := os.Mkdir(path, 0o700)
 	if errors.Is(err, fs.ErrExist) {
@@ -156,37 +160,40 @@ func mkdir(path string) error {
 	} else if err != nil {
 		return err
 	}
-	// Mkdir's mode loses what the umask says; the folder's group is that of the one above it.
+	// The umask removes bits from Mkdir's mode. The folder has the group of the folder above it.
 	return os.Chmod(path, 0o770|fs.ModeSetgid)
 }
 
-// changed returns when a file or a folder changed last. Unlike the time of its content, a rename counts.
+// changed returns the time of the last change of a file or folder (ctime). Unlike the time of the content, this time
+// also changes with a rename.
 func changed(info fs.FileInfo) time.Time {
 	s := info.Sys().(*syscall.Stat_t) //nolint:forcetypeassert // on Linux
 	return time.Unix(s.Ctim.Unix())
 }
 
-// batch is how many changes of a folder are made at once.
+// batch is the number of changes that are applied to the index at once.
 const batch = 64
 
-// pauseAfter is after how many names of a folder events are read.
+// pauseAfter is the number of file names in a folder after which the scanner pauses, so that events are read.
 const pauseAfter = 512
 
 // scanner rescans folders.
 type scanner struct {
 	Disk
-	// pace is called before each look at a file; pause is called between batches, when nothing is held that could replace
-	// what happens meanwhile.
+	// pace is called before each read of a file. pause is called between batches, when the scanner holds no changes that
+	// could overwrite newer ones.
 	pace, pause func() error
-	// unreadable has the files that could not be read, and how often that was tried. read counts the others.
+	// unreadable contains the files that could not be read, with the number of attempts. read counts the files that
+	// could be read.
 	unreadable map[cachekey.File]int
 	read       int64
 }
 
-// tries is how often a file is tried that cannot be read. nginx cannot read it then either, and does not serve it.
+// tries is the largest number of attempts to read a file. If all of them fail, nginx cannot read the file either, and
+// does not serve it.
 const tries = 3
 
-// misses returns true while some files are yet to be read.
+// misses returns true while some files must still be read again.
 func (s *scanner) misses() bool {
 	for _, tried := range s.unreadable {
 		if tried < tries {
@@ -196,7 +203,7 @@ func (s *scanner) misses() bool {
 	return false
 }
 
-// retry looks again at the files that could not be read.
+// retry reads the files again that could not be read.
 func (s *scanner) retry() error {
 	var changes []Change
 	for f := range maps.Clone(s.unreadable) {
@@ -207,8 +214,9 @@ func (s *scanner) retry() error {
 	return s.Index.Apply(changes)
 }
 
-// scan makes the index of a folder what the folder is. It reads only files that the index does not have, and those that
-// have changed since. The folder's watch must have begun before, so that nothing is missed that nginx does meanwhile.
+// scan makes the index of a folder match the files in the folder. It reads only files that the index does not
+// contain, and files that have changed since of.since. The watch of the folder must have begun before, so that no
+// change is missed that nginx makes during the scan.
 func (s *scanner) scan(of stale) error {
 	begun := s.Index.Clock.Now()
 	known := map[cachekey.File]bool{}
@@ -256,9 +264,9 @@ func (s *scanner) scan(of stale) error {
 	return errors.Join(s.Index.Apply(changes), s.Index.SetScanned(of.folder, begun))
 }
 
-// isAsKnown returns true if the index's entry of a file is right, so that the file need not be read. After a reboot, an
-// entry that is newer than of.since is not trusted, because a crash may have undone the change that it is about. In a
-// folder that has not changed, no file is newer than of.since.
+// isAsKnown reports whether the index's entry of a file is still correct, so that the file need not be read. After a
+// reboot, an entry that is newer than of.since is not trusted, because a crash may have undone the change that it
+// describes. In a folder that has not changed, no file is newer than of.since.
 func (s *scanner) isAsKnown(of stale, f cachekey.File, name os.DirEntry) bool {
 	if of.rebooted {
 		e, ok, err := s.Index.Get(f)
@@ -273,7 +281,8 @@ func (s *scanner) isAsKnown(of stale, f cachekey.File, name os.DirEntry) bool {
 	return err == nil && changed(info).Before(of.since)
 }
 
-// look adds what has become of a file to the changes. The entry of a file that cannot be read stays.
+// look reads a file and appends its change to the changes: the file is stored or removed. If the file cannot be read,
+// its entry stays.
 func (s *scanner) look(changes []Change, f cachekey.File) []Change {
 	e, ok, err := s.Read(f)
 	switch {

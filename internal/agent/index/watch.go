@@ -13,38 +13,40 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// ErrOverflow is the error of [Watch.Next] after which everything must be rescanned: nginx has changed files faster
-// than they were read, and the kernel has dropped some events.
+// ErrOverflow is the error of [Watch.Next] after which everything must be rescanned. nginx has then changed files
+// faster than the agent has read the events, so the kernel has dropped some events.
 var ErrOverflow = errors.New("watch: events were lost")
 
-// ErrGone is the error of [Watch.Next] when a folder that is watched was removed or renamed, or its disk unmounted.
+// ErrGone is the error of [Watch.Next] when a folder that is watched was removed or renamed, or its disk was
+// unmounted.
 var ErrGone = errors.New("watch: a folder is gone")
 
-// events are where a keeper learns what nginx does: a [Watch], or a poll.
+// events is the source from which a keeper learns what nginx does: a [Watch], or a poll.
 type events interface {
 	Next(wait time.Duration) (files []cachekey.File, all bool, err error)
 	Wake()
 	Close() error
 }
 
-// Watch sees which files nginx stores and removes (inotify). The usual library for Go cannot leave out the events of
-// nginx's writes to temporary files, which are in the same folders. Only one goroutine may use it.
+// Watch reports which files nginx stores and removes (inotify). The usual Go library for inotify cannot leave out the
+// events of nginx's writes to temporary files, which are in the same folders. Only one goroutine may use a Watch.
 type Watch struct {
 	fd int
-	// wake is an event that ends a wait.
+	// wake is the file descriptor of an eventfd, which ends a wait.
 	wake    int
 	folders map[int32]cachekey.Folder
 	buffer  []byte
 }
 
-// mask are the events of a file that is finished, and of one that is removed.
+// mask selects the events of a file that is complete, of a file that is removed, and of the folder itself.
 const mask = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | gone | unix.IN_ONLYDIR
 
-// gone are the events of a folder itself. The kernel sends the last two in any case.
+// gone selects the events of a folder itself. The kernel sends the last two of these events in any case.
 const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_IGNORED | unix.IN_UNMOUNT
 
-// NewWatch begins to watch all folders of a cache, which must exist. An error that is ENOSPC means that the user has no
-// watches left (fs.inotify.max_user_watches): each cache needs 4,097, and the pods of a node share them.
+// NewWatch starts to watch all folders of a cache. The folders must exist. The error ENOSPC means that the user has
+// no watches left (fs.inotify.max_user_watches): each cache needs 4,097 watches, and the pods of a node share the
+// limit.
 func NewWatch(cache string) (*Watch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -71,15 +73,15 @@ func NewWatch(cache string) (*Watch, error) {
 // Close ends the watch.
 func (w *Watch) Close() error { return errors.Join(unix.Close(w.fd), unix.Close(w.wake)) }
 
-// Wake ends the wait of [Watch.Next], or of the next call. Unlike the other functions, any goroutine may call it before
-// Close.
+// Wake ends the wait of [Watch.Next]. If Next is not waiting, Wake ends the wait of the next call. Unlike the other
+// methods, any goroutine may call Wake before Close.
 func (w *Watch) Wake() {
-	_, _ = unix.Write(w.wake, binary.NativeEndian.AppendUint64(nil, 1)) // it fails only if Next is yet to return
+	_, _ = unix.Write(w.wake, binary.NativeEndian.AppendUint64(nil, 1)) // fails only if earlier wake-ups are unread
 }
 
-// Next returns the files that were stored or removed. It waits for the first of them, for wait at most. all is true
-// if these are all that happened before the call. [ErrOverflow] says that some events are missing, beside those that
-// are returned.
+// Next returns the files that were stored or removed. It waits for the first of them, but not longer than wait. all
+// is true if the files include everything that happened before the call. The error [ErrOverflow] means that events
+// are missing beside the returned files.
 func (w *Watch) Next(wait time.Duration) (files []cachekey.File, all bool, err error) {
 	waits := []unix.PollFd{
 		{Fd: int32(w.fd), Events: unix.POLLIN},   //nolint:gosec // a file descriptor
@@ -112,6 +114,7 @@ func (w *Watch) Next(wait time.Duration) (files []cachekey.File, all bool, err e
 	case what&unix.IN_Q_OVERFLOW != 0:
 		return files, false, ErrOverflow
 	}
-	// The kernel returns as many events as fit, so there is no other if another would have fitted.
+	// The kernel returns as many events as fit. So if the buffer still has room for another event, there is no other
+	// event.
 	return files, n+unix.SizeofInotifyEvent+unix.NAME_MAX+1 <= len(w.buffer), nil
 }

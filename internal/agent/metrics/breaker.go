@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// breakerTime is how long nginx does not ask a pod that has not answered (fail_timeout).
+// breakerTime is the time for which nginx sends no requests to a pod that has not answered (fail_timeout).
 const breakerTime = 10 * time.Second
 
 const breakerHelp = "1 while nginx does not ask a pod for the keys of a disk, because two requests in ten seconds " +
@@ -20,25 +20,25 @@ const breakerHelp = "1 while nginx does not ask a pod for the keys of a disk, be
 
 var breakerOpen = prometheus.NewDesc("cachenode_hop_breaker_open", breakerHelp, []string{"ordinal", "disk"}, nil)
 
-// breakers are what reports say about nginx's circuit breakers, of which there is one for each disk of each other pod.
-// They are safe for concurrent use.
+// breakers records the states of nginx's circuit breakers, as far as nginx's log lines show them. There is one
+// circuit breaker for each disk of each other pod. They are safe for concurrent use.
 type breakers struct {
 	clock clock.PassiveClock
 
 	mutex sync.Mutex
-	// skipped is when a request last skipped an owner; it is zero if the owner has been asked since.
+	// skipped is the time at which a request last skipped the owner of its key; zero if the owner has answered since.
 	skipped map[breaker]time.Time
 }
 
-// breaker is that for a disk of a pod.
+// breaker identifies the circuit breaker for a disk of a pod.
 type breaker struct{ ordinal, disk string }
 
 func newBreakers(c clock.PassiveClock) *breakers {
 	return &breakers{clock: c, skipped: map[breaker]time.Time{}}
 }
 
-// report notes what became of a request for whose key another pod is asked. One that was not answered says nothing: it
-// can have been the try after ten seconds.
+// report records the result of a request whose key another pod owns. A request that the owner did not answer changes
+// nothing: it can be the one that nginx tries after ten seconds.
 func (b *breakers) report(r nginxlog.Request) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 )
 
-// Files is the estimated number of files of a disk's cache, and their bytes.
+// Files is the estimated number of files in a disk's cache, and their size in bytes.
 type Files struct {
 	Count, Bytes int64
 }

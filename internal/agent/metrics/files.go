@@ -7,15 +7,16 @@ import (
 )
 
 const (
-	// sampleFolders is how many folders of the second level are read. sampleStats is for how many of their files the size
-	// is read. That is enough for an estimate within a few percent, and little load on a busy disk.
+	// sampleFolders is the number of second-level folders that are read. sampleStats is the number of files in these
+	// folders whose size is read. This is enough for an estimate within a few percent, and causes little load on a busy
+	// disk.
 	sampleFolders = 16
 	sampleStats   = 256
 )
 
 // Estimate estimates the number of files of a cache and their bytes from a sample of its folders. nginx spreads its
-// files evenly over 16 folders of 256 folders each (levels=1:2), by the last digits of the key's MD5. Estimate blocks
-// while the disk hangs.
+// files evenly over 16 folders of 256 folders each (levels=1:2), by the last digits of the MD5 hash of the key.
+// Estimate blocks while the disk hangs.
 func Estimate(cache string) (Files, error) {
 	var leaves []string
 	first, err := os.ReadDir(cache)

@@ -1,8 +1,9 @@
-// Package metrics has the Prometheus metrics of a pod, by disk. Metrics of requests are sampled: they count the share
-// of requests that cachenode_request_sampling_ratio gives. Events such as queue overflows are all counted.
+// Package metrics provides the Prometheus metrics of a pod, by disk. Metrics of requests are sampled: they count only
+// a share of the requests, which the metric cachenode_request_sampling_ratio gives. Events such as queue overflows
+// are not sampled: each event is counted.
 //
-// It may import the API, agentapi and the packages of the agent that measure. A new metric goes beside its kind, with a
-// help text that says its labels; make generate writes it into the reference.
+// It may import the API, agentapi and the packages of the agent that measure. A new metric goes beside similar
+// metrics. Its help text explains its labels; make generate copies the text into the reference.
 package metrics
 
 import (
@@ -39,17 +40,19 @@ type Metrics struct {
 
 	mutex  sync.Mutex
 	loaded map[string]bool
-	// disks and pods are those that lines of nginx's log can be about: the names of disks, and the ordinals of pods.
+	// disks contains the names of the known disks, and pods contains the ordinals of the known pods. Lines of nginx's
+	// log about other disks and pods are not counted.
 	disks, pods map[string]bool
 }
 
 const sampled = " Sampled: cachenode_request_sampling_ratio is the share of the requests that is counted."
 
-// latencies are the buckets in seconds, from a millisecond, nginx's resolution, to a minute.
+// latencies are the bounds of the buckets in seconds. The first bound is a millisecond, the resolution of nginx's
+// times, and the last is a minute.
 var latencies = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 60}
 
-// New creates the metrics, which judge by a clock. disks and files are called at each scrape for the states and the
-// cache files of the disks.
+// New creates the metrics. They take the time from the clock c. At each scrape, disks is called for the states of the
+// disks, and files for the estimates of their cache files.
 func New(c clock.PassiveClock, disks func() map[string]disk.State, files func() map[string]Files) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -154,7 +157,7 @@ func New(c clock.PassiveClock, disks func() map[string]disk.State, files func() 
 	return m
 }
 
-// maxScrapes is how many scrapes are answered at the same time; others get a 503 at once.
+// maxScrapes is the largest number of scrapes that are answered at the same time. Further scrapes get a 503 at once.
 const maxScrapes = 8
 
 // Handler serves the metrics.
@@ -162,23 +165,23 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
-// Gatherer gives the metrics to tests and to the agent.
+// Gatherer returns the registry of the metrics, for tests and for the agent.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// Name counts an answer to a question of nginx for the address of a name.
+// Name counts an answer to a DNS query of nginx, by its result.
 func (m *Metrics) Name(r resolver.Result) { m.names.WithLabelValues(string(r)).Inc() }
 
 // Register adds a collector, such as nginx's own counters.
 func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
 
-// sources are the sources by the tags of nginx's lines.
+// sources maps the tags of nginx's log lines to values of the label source.
 var sources = map[string]string{
 	agentapi.TagFilled: agentapi.FromPeer, agentapi.TagFilledFromDisk: agentapi.FromDisk,
 	agentapi.TagUnfilled: agentapi.FromOrigin,
 }
 
-// Request counts a request, or a slice that was fetched for one. A line about a disk or a pod that the agent does not
-// know is not counted, so that no text in nginx's log makes a series.
+// Request counts a request, or a slice that was fetched for a request. It does not count a line about an unknown disk
+// or pod, so that no text in nginx's log can create a time series.
 func (m *Metrics) Request(r nginxlog.Request) {
 	if source, isFill := sources[r.Tag]; isFill {
 		m.fills.WithLabelValues(source).Inc()
@@ -188,7 +191,7 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		return
 	}
 	switch r.Tag {
-	case agentapi.TagSlice: // part of a request that is counted itself
+	case agentapi.TagSlice: // the request that it is a part of is counted too
 		m.slices.WithLabelValues(r.Disk).Inc()
 		m.sliceBytes.WithLabelValues(r.Disk).Add(float64(r.Bytes))
 		return
@@ -205,7 +208,8 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	if agentapi.IsHit(cache) {
 		from = "cache"
 	}
-	// Requests that bypass their disk are all reported, so they would outweigh the sample of the others.
+	// Requests that bypass their disk get labels of their own: nginx reports all of them, so they would outweigh the
+	// sample of the other requests.
 	switch {
 	case r.Tag == agentapi.TagOtherDisk:
 		cache, from = agentapi.CacheOtherDisk, "elsewhere"
@@ -227,8 +231,8 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	}
 }
 
-// isRepeated counts a request that was rejected, each of which is reported under one of two tags. It returns true for a
-// report of it under another one.
+// isRepeated counts a request that was rejected. nginx reports each rejected request once under TagOtherDisk or
+// TagUncached. isRepeated returns true for a report under any other tag, which repeats a counted request.
 func (m *Metrics) isRepeated(r nginxlog.Request) bool {
 	if !r.Rejected {
 		return false
@@ -240,7 +244,7 @@ func (m *Metrics) isRepeated(r nginxlog.Request) bool {
 	return false
 }
 
-// hop counts a request for whose key another pod is asked.
+// hop counts a request whose key another pod owns.
 func (m *Metrics) hop(r nginxlog.Request) {
 	m.breakers.report(r)
 	pod := r.Owner
@@ -255,7 +259,8 @@ func (m *Metrics) hop(r nginxlog.Request) {
 	m.hopBytes.WithLabelValues(r.Tag, pod).Add(float64(r.Bytes))
 }
 
-// Error counts an event of a disk from the error log. Like [Metrics.Request], it does not count one of an unknown disk.
+// Error counts an event of a disk from the error log. Like [Metrics.Request], it does not count an event of an
+// unknown disk.
 func (m *Metrics) Error(e nginxlog.Error) {
 	if !m.knows(m.disks, e.Disk) {
 		return
@@ -294,7 +299,7 @@ func (m *Metrics) Removed(name string, reason sweep.Reason) {
 	m.removed.WithLabelValues(name, string(reason)).Inc()
 }
 
-// Pods makes pods of the fleet known, by their ordinals. Pods that have left it stay known.
+// Pods adds pods of the fleet to the known pods, by their ordinals. Pods that have left the fleet stay known.
 func (m *Metrics) Pods(ordinals []int) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -309,7 +314,8 @@ func (m *Metrics) knows(all map[string]bool, name string) bool {
 	return all[name]
 }
 
-// Disk makes a disk known. It creates the disk's counters before anything happens, because a rate needs a first value.
+// Disk adds a disk to the known disks. It creates the disk's counters before anything is counted, because a rate
+// needs a first value.
 func (m *Metrics) Disk(name string) {
 	m.mutex.Lock()
 	m.disks[name] = true
@@ -328,7 +334,8 @@ func (m *Metrics) Disk(name string) {
 	}
 }
 
-// Running records the revision that nginx runs, "" while it does not answer, and the share of requests that it reports.
+// Running records the revision that nginx runs, and the percentage of the requests that nginx reports. revision is ""
+// while nginx does not answer.
 func (m *Metrics) Running(revision string, samplingPercent int32) {
 	m.config.Reset()
 	m.nginxUp.Set(0)

@@ -1,8 +1,8 @@
-// Package nginxlog reads what nginx sends to the log socket: requests in the format of agentapi.RequestFormat, and the
-// lines of its error log.
+// Package nginxlog reads the lines that nginx sends to the log socket. These are lines about requests, in the formats
+// RequestFormat, HopFormat and UnsafeFormat of agentapi, and the lines of the error log.
 //
-// It imports agentapi, layout and naming. A new part of nginx's report is a field of the format in agentapi and of
-// Request.
+// It imports agentapi, layout and naming. A new value in nginx's lines needs a variable in a format in agentapi, and
+// a field in Request.
 package nginxlog
 
 import (
@@ -16,22 +16,23 @@ import (
 
 // Request is a request that nginx has answered.
 type Request struct {
-	// Tag is one of the tags of agentapi, but not TagError.
+	// Tag is one of the tags of agentapi, except TagError and TagUnsafe.
 	Tag  string
 	Disk string
-	// Cache is $upstream_cache_status; "" if nothing was looked up.
+	// Cache is $upstream_cache_status; "" if nginx looked up nothing in a cache.
 	Cache  string
 	Status int
 	// Bytes are the bytes sent to the client, header included.
 	Bytes int64
 	// FirstByte and Duration have a resolution of a millisecond, as in nginx.
 	FirstByte, Duration time.Duration
-	// Rejected is true if nginx refused the request because too many requests that no disk could serve were in progress.
+	// Rejected is true if nginx refused the request because too many requests past their own disk were in progress
+	// (origin.fallbackConcurrency).
 	Rejected bool
-	// Owner and StandIn are the ordinals of the pods that the key is for, as text, if another pod answered; StandIn is ""
-	// if there is none.
+	// Owner is the ordinal of the pod that owns the key, and StandIn that of its stand-in, both as text. They are set
+	// only if another pod answered, or should have answered. StandIn is "" if there is no stand-in.
 	Owner, StandIn string
-	// SkipsOwner is true if nginx did not ask the owner, because it had not answered before.
+	// SkipsOwner is true if nginx did not ask the owner, because the owner had not answered before.
 	SkipsOwner bool
 }
 
@@ -45,7 +46,8 @@ func Split(datagram string) (tag, text string, ok bool) {
 	return strings.Cut(rest[stamp:], ": ")
 }
 
-// ParseRequest parses the text of a request's line. ok is false if it is not in the format.
+// ParseRequest parses the text of a request's line. ok is false if the text does not have the format that belongs to
+// the tag.
 func ParseRequest(tag, text string) (r Request, ok bool) {
 	words, format := strings.Split(text, " "), agentapi.RequestFormat
 	overHop := tag == agentapi.TagPeer || tag == agentapi.TagStandIn || tag == agentapi.TagAlone
@@ -82,7 +84,7 @@ func ParseRequest(tag, text string) (r Request, ok bool) {
 	return r, ok && isName(r.Disk) && isCacheStatus(r.Cache)
 }
 
-// ordinal returns the ordinal of a pod by its name in a plan, see package fleet.
+// ordinal returns the ordinal from the name that a pod has in a plan, see package fleet.
 func ordinal(word string) (text string, ok bool) {
 	if !pod.MatchString(word) {
 		return "", false
@@ -108,8 +110,8 @@ var name = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 
 func isName(disk string) bool { return disk == agentapi.NoDisk || name.MatchString(disk) }
 
-// isCacheStatus reports whether nginx, or the configuration of another pod, knows a status, so that no line can invent
-// labels of metrics.
+// isCacheStatus reports whether nginx or the configuration of another pod uses a status, so that no line can create
+// unknown labels of metrics.
 func isCacheStatus(s string) bool {
 	switch s {
 	case "", "UNCACHED", "MISS", "BYPASS", "EXPIRED", "STALE", "UPDATING", "REVALIDATED", "HIT":

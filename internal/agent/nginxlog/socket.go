@@ -8,15 +8,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// receiveBuffer is how many bytes the kernel is asked to keep while the agent is busy; it may keep fewer. What exceeds
-// the buffer is lost: nginx never waits.
+// receiveBuffer is the requested size of the socket's receive buffer in bytes, for lines that arrive while the agent
+// is busy. The kernel may choose a smaller buffer. Lines that exceed the buffer are lost: nginx never waits.
 const receiveBuffer = 4 << 20
 
-// pause is how long lines may wait in the socket. Without it each line would wake the agent, which costs more than
-// reading it.
+// pause is how long lines may wait in the socket before the agent reads them. Without the pause, each line would wake
+// the agent, which costs more than reading the line.
 const pause = 50 * time.Millisecond
 
-// Handler receives what nginx reports. Its methods are called from one goroutine.
+// Handler receives the lines that nginx sends, after they were parsed. Its methods are called from one goroutine.
 type Handler interface {
 	Request(Request)
 	Error(Error)
@@ -24,8 +24,8 @@ type Handler interface {
 	Unsafe(url string)
 }
 
-// Listen opens the socket that nginx sends its logs to. It is not a unix socket, because the kernel queues at most 10
-// datagrams of a unix socket (net.unix.max_dgram_qlen), so that a burst of requests would be lost.
+// Listen opens the UDP socket to which nginx sends its logs. With a Unix socket, bursts of requests would be lost,
+// because the kernel queues at most 10 datagrams of such a socket (net.unix.max_dgram_qlen).
 func Listen(ctx context.Context, address string) (net.PacketConn, error) {
 	socket, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", address)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // KeyPair is a certificate and its key, in PEM.
 type KeyPair struct {
 	Certificate, Key []byte
-	// Hash identifies both.
+	// Hash identifies the certificate and the key.
 	Hash string
 }
 
@@ -22,7 +22,7 @@ func MountedKeyPair(dir string) (KeyPair, error) {
 	return ReadKeyPair(filepath.Join(dir, corev1.TLSCertKey), filepath.Join(dir, corev1.TLSPrivateKeyKey))
 }
 
-// ReadKeyPair reads a certificate and its key. They must belong together.
+// ReadKeyPair reads a certificate and its key. It returns an error if they do not belong together.
 func ReadKeyPair(certificate, key string) (KeyPair, error) {
 	var p KeyPair
 	var err error

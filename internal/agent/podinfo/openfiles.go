@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// mostFiles is what OpenFiles returns at most: Linux allows a process no more open files (fs.nr_open).
+// mostFiles is the largest number that OpenFiles returns: Linux allows a process no more open files (fs.nr_open).
 const mostFiles = 1 << 30
 
-// OpenFiles returns the hard limit on open files of a process, to which the process can raise its own limit. The
-// process is given by its folder below /proc. It is 0 if the limit is not known.
+// OpenFiles returns the hard limit on open files of a process; 0 if the limit is not known. The process can raise its
+// soft limit up to the hard limit. process is the folder of the process below /proc.
 func OpenFiles(process string) int64 {
 	text, err := os.ReadFile(filepath.Join(process, "limits")) //nolint:gosec // of the kernel
 	if err != nil {
@@ -26,7 +26,7 @@ func OpenFiles(process string) int64 {
 	return 0
 }
 
-// filesOf reads a limit. One that is not a number is "unlimited".
+// filesOf parses a limit. A limit that is not a number is the word "unlimited".
 func filesOf(limit string) int64 {
 	number, err := strconv.ParseInt(limit, 10, 64)
 	if err != nil {

@@ -11,15 +11,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Peers is what a pod shows to the other pods of its CacheNode, and the authorities that it demands of them, in PEM.
+// Peers contains the certificate and key that a pod shows to the other pods of its CacheNode. It also contains the
+// authorities that must have signed the certificates of the other pods. All are in PEM.
 type Peers struct {
 	KeyPair
 	Authority []byte
-	// Hash identifies all of it.
+	// Hash identifies the certificate, the key and the authorities together.
 	Hash string
 }
 
-// MountedPeers reads what the operator gave to the pods of a CacheNode.
+// MountedPeers reads the certificate, key and authorities that the operator has created for the pods of a CacheNode,
+// from the mounted Secret.
 func MountedPeers(dir string) (Peers, error) {
 	pair, err := MountedKeyPair(dir)
 	if err != nil {
@@ -28,7 +30,7 @@ func MountedPeers(dir string) (Peers, error) {
 	return withAuthority(pair, filepath.Join(dir, naming.AuthorityKey))
 }
 
-// ReadPeers reads the copies of it that nginx reads.
+// ReadPeers reads the copies of the certificate, key and authorities that nginx uses.
 func ReadPeers(certificate, key, authority string) (Peers, error) {
 	pair, err := ReadKeyPair(certificate, key)
 	if err != nil {

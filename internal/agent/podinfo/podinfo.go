@@ -1,6 +1,6 @@
-// Package podinfo reads what the kubelet and the container runtime tell a container about its pod.
+// Package podinfo reads the facts about a pod that the kubelet and the container runtime provide to a container.
 //
-// It imports layout and naming. A new fact about the pod that Kubernetes tells goes here.
+// It imports layout and naming. Code for a new fact about the pod that Kubernetes provides goes here.
 package podinfo
 
 import (
@@ -40,8 +40,8 @@ func parseAnnotations(text string) map[string]string {
 	return annotations
 }
 
-// Cores returns the CPU limit of nginx's container in whole cores, rounded up. Without a limit, the file has the node's
-// cores.
+// Cores returns the CPU limit of nginx's container in whole cores, rounded up. Without a limit, the file contains the
+// number of the node's cores.
 func Cores(dir string) (int32, error) {
 	text, err := os.ReadFile(filepath.Join(dir, layout.CPULimitFile)) //nolint:gosec // the path is ours
 	if err != nil {
@@ -54,8 +54,8 @@ func Cores(dir string) (int32, error) {
 	return int32(min((milli+999)/1000, 1024)), nil
 }
 
-// Memory returns the memory limit of nginx's container in bytes. Without a limit, the file has the memory that the node
-// has for pods.
+// Memory returns the memory limit of nginx's container in bytes. Without a limit, the file contains the memory that
+// the node has for pods.
 func Memory(dir string) (int64, error) {
 	text, err := os.ReadFile(filepath.Join(dir, layout.MemoryLimitFile)) //nolint:gosec // the path is ours
 	if err != nil {
@@ -68,8 +68,8 @@ func Memory(dir string) (int64, error) {
 	return bytes, nil
 }
 
-// NameServers returns the DNS servers that a revision names, or else those of a resolv.conf, without those that are no
-// addresses.
+// NameServers returns the DNS servers that a revision names. If the revision names none, it returns the DNS servers
+// in a resolv.conf. It leaves out entries that are not IP addresses.
 func NameServers(named []string, resolvConf string) (servers []netip.AddrPort, err error) {
 	if len(named) == 0 {
 		config, err := dns.ClientConfigFromFile(resolvConf)

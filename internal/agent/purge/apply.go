@@ -18,21 +18,22 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// task is a rule to be applied, and what it is about by each policy.
+// task is a rule that must be applied, with its patterns under each cache policy.
 type task struct {
 	purge.Rule
 	patterns []purge.Patterns
 }
 
-// unlinked is up to how many files of a rule are removed. More of them stay, invalid, until nginx replaces or evicts
-// them: to remove a file costs much more than to make it invalid.
+// unlinked is the largest number of invalid files of a rule that are removed. If a rule makes more files invalid, the
+// files stay until nginx replaces or evicts them: the removal of a file costs much more than making it invalid.
 const unlinked = 10_000
 
-// apply applies rules to what the store has. The rules are in the tables already, so what is stored meanwhile is looked
-// at when it is stored. Files whose names follow from a URL come first, because that needs no index. The error is
-// [index.ErrIncomplete] if the index does not know all files yet.
+// apply applies rules to the files in the store. The tables already contain the rules, so a file that is stored
+// meanwhile is checked when it is stored. Files whose names follow from a URL come first, because they can be found
+// without the index. The error is [index.ErrIncomplete] if the index does not contain all files yet.
 func (a *applier) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
-	// The other tasks were applied to all files that the index knew, and to each file that was stored or found since.
+	// The other tasks were already applied to all files that the index knew, and to each file that was stored or found
+	// since.
 	news := slices.DeleteFunc(slices.Clone(tasks), func(t task) bool { return t.Changed <= a.partly })
 	invalid, err := a.hitKeys(news)
 	if err != nil || len(tasks) == 0 {
@@ -51,7 +52,7 @@ func (a *applier) apply(ctx context.Context, k *index.Keeper, tasks []task) erro
 	if err := a.resolve(ctx, k, tasks); err != nil {
 		return err
 	}
-	for _, path := range invalid { // the index does not have those that became invalid before it read them
+	for _, path := range invalid { // the index lacks files that became invalid before it read them
 		if err := cachefile.RemoveUnused(path); err != nil {
 			return err
 		}
@@ -59,7 +60,8 @@ func (a *applier) apply(ctx context.Context, k *index.Keeper, tasks []task) erro
 	return nil
 }
 
-// hitKeys makes the files invalid whose names follow from the keys of rules, and returns those that nginx does not use.
+// hitKeys makes the files invalid or stale whose names follow from the keys of rules. It returns the paths of the
+// files that nginx does not use.
 func (s *store) hitKeys(tasks []task) (invalid []string, err error) {
 	generations := s.usedGenerations()
 	for _, t := range tasks {
@@ -82,7 +84,7 @@ func (s *store) hitKeys(tasks []task) (invalid []string, err error) {
 	return invalid, nil
 }
 
-// resolve applies rules to all files that the index has for them.
+// resolve applies rules to all files that the index returns for them.
 func (a *applier) resolve(ctx context.Context, k *index.Keeper, tasks []task) error {
 	for _, t := range tasks {
 		if err := a.resolveOne(ctx, k, t); err != nil {
@@ -95,7 +97,7 @@ func (a *applier) resolve(ctx context.Context, k *index.Keeper, tasks []task) er
 	return nil
 }
 
-// resolveOne applies a rule: all files become invalid first, as that is fast.
+// resolveOne applies a rule. It first makes all files invalid, because this is fast, and only then removes files.
 func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 	var invalid invalidFiles
 	for _, p := range t.patterns {
@@ -105,7 +107,7 @@ func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 			}
 		}
 	}
-	if invalid.count > unlinked { // the files stay, and the index forgets them after all are invalid
+	if invalid.count > unlinked { // the files stay; the index forgets them when it reads them again
 		k.Reread(invalid.files...)
 		return nil
 	}
@@ -117,7 +119,8 @@ func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 	return nil
 }
 
-// invalidFiles are files that a rule has made invalid: their number, and the first ones. It is safe for concurrent use.
+// invalidFiles stores which files a rule has made invalid: their number, and a list of the first files. It is safe
+// for concurrent use.
 type invalidFiles struct {
 	mutex sync.Mutex
 	count int
@@ -132,13 +135,14 @@ func (i *invalidFiles) add(files []cachekey.File) {
 	i.files = append(i.files, files[:min(len(files), index.MaxOutdated-len(i.files))]...)
 }
 
-// Files are made invalid in batches, several at a time: with one file after another, the disk waits between two reads.
+// Files are made invalid in batches, and several batches run at a time. With one file after another, the disk would
+// be idle between two reads.
 const (
 	hitBatch   = 64
 	hitBatches = 4
 )
 
-// hitAll makes files invalid or stale, see hit. No file may be there twice.
+// hitAll makes files invalid or stale, see hit. files must not contain the same file twice.
 func (s *store) hitAll(
 	ctx context.Context, x *index.Index, t task, files iter.Seq2[cachekey.File, error], invalid *invalidFiles,
 ) (err error) {
@@ -182,8 +186,8 @@ func (s *store) hitSome(x *index.Index, t task, files []cachekey.File, invalid *
 	return nil
 }
 
-// isSpared returns true for a file that arrived after the end of a rule as far as the index knows. A renewal (304)
-// makes it still later.
+// isSpared returns true for a file that, according to the index, arrived after the end of a rule. A renewal (304)
+// makes the time of arrival only later.
 func (s *store) isSpared(x *index.Index, f cachekey.File, t task) bool {
 	if t.Until.IsZero() {
 		return false
@@ -192,7 +196,8 @@ func (s *store) isSpared(x *index.Index, f cachekey.File, t task) bool {
 	return err == nil && ok && e.Received.After(t.End())
 }
 
-// found returns the files that an index has for each text of patterns. A file can be there for more than one text.
+// found returns, for each text in the patterns, the files that the index contains for the text. A file can be
+// returned for more than one text.
 func found(x *index.Index, p purge.Patterns) iter.Seq[iter.Seq2[cachekey.File, error]] {
 	return func(yield func(iter.Seq2[cachekey.File, error]) bool) {
 		for _, list := range []struct {
@@ -208,10 +213,10 @@ func found(x *index.Index, p purge.Patterns) iter.Seq[iter.Seq2[cachekey.File, e
 	}
 }
 
-// hit makes a file invalid or stale, unless it arrived after the end of the rule, and counts it. isInvalid is true for
-// a file that nginx does not use, now or since earlier.
+// hit makes a file invalid or stale and counts it, unless its response arrived after the end of the rule. isInvalid
+// is true for a file that nginx does not use, because of this call or an earlier one.
 func (s *store) hit(t task, path string) (isInvalid bool, err error) {
-	soft := t.Soft && !s.isMemory() // of copies in memory, the disk has the object
+	soft := t.Soft && !s.isMemory() // copies in memory are removed: the disk has the object
 	now := s.purger.Clock.Now()
 	is := func(validUntil, received time.Time) bool {
 		isStale := soft && validUntil.Before(now)
@@ -230,7 +235,7 @@ func (s *store) hit(t task, path string) (isInvalid bool, err error) {
 	return found == cachefile.Unused || (found == cachefile.Changed && !soft), err
 }
 
-// forget forgets the counts of rules that have ended, once the operator has had time to read them.
+// forget removes the counts of rules that have ended, once the operator has had time to read the counts.
 func (a *applier) forget(tasks []task) {
 	now := a.purger.Clock.Now()
 	for _, t := range tasks {
@@ -253,7 +258,7 @@ func (a *applier) forget(tasks []task) {
 	a.ended = slices.Delete(a.ended, 0, old)
 }
 
-// ended is a rule with an end that was applied at a time.
+// ended is a rule with an end, and the time at which the rule was applied.
 type ended struct {
 	number int64
 	at     time.Time

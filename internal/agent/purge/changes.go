@@ -8,16 +8,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// maxChanges is how many URLs wait at most to be made stale. After changesAtOnce of them, purges come first again. The
-// memory tier is looked at again after lookAgainAfter, or up to a second later.
+// maxChanges is the largest number of URLs that wait to be made stale. After changesAtOnce URLs, purges come first
+// again. A URL is made stale in the memory tier once more after lookAgainAfter, or up to a second later.
 const (
 	maxChanges     = 1024
 	changesAtOnce  = 32
 	lookAgainAfter = 2 * time.Second
 )
 
-// MakeStale makes what is cached for a URL stale, without a purge: in this pod only, and once. It does not wait. If too
-// many URLs wait, the oldest one is forgotten.
+// MakeStale makes the cached objects of a URL stale without a purge, only in this pod and only once. It returns
+// before this is done. If too many URLs wait, it drops the oldest URL.
 func (p *Purger) MakeStale(url string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -25,20 +25,20 @@ func (p *Purger) MakeStale(url string) {
 }
 
 // makeStale does what MakeStale does, for a caller that holds the mutex. The memory tier may be copying the object from
-// the disk at that moment, so it is looked at again.
+// the disk at that moment, so the URL is made stale there once more.
 func (p *Purger) makeStale(url string) {
 	p.addChange(change{url, false})
 	p.again = append(p.again, again{url, p.Clock.Now().Add(lookAgainAfter)})
 	p.again = p.again[max(0, len(p.again)-maxChanges):]
 }
 
-// again is a URL that is to be made stale in memory at a time.
+// again is a URL that must be made stale in the memory tier once more, and the time for this.
 type again struct {
 	url string
 	at  time.Time
 }
 
-// lookAgain makes URLs stale in memory again for which it is time.
+// lookAgain makes those URLs stale in the memory tier once more whose time has come.
 func (p *Purger) lookAgain() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -47,13 +47,13 @@ func (p *Purger) lookAgain() {
 	}
 }
 
-// change is a URL that is to be made stale; inMemory is true if only the memory tier is meant.
+// change is a URL that must be made stale; inMemory is true if it must be made stale only in the memory tier.
 type change struct {
 	url      string
 	inMemory bool
 }
 
-// addChange adds a change to those of all stores. The caller holds the mutex.
+// addChange adds a change, which all stores then take. The caller holds the mutex.
 func (p *Purger) addChange(c change) {
 	p.changes = append(p.changes, c)
 	p.changesSeen++
@@ -63,12 +63,12 @@ func (p *Purger) addChange(c change) {
 	p.notify()
 }
 
-// takeChanges returns the tasks of the next URLs, and whether there are more.
+// takeChanges returns the tasks for the next URLs, and whether more URLs wait.
 func (a *applier) takeChanges() (tasks []task, more bool) {
 	p := a.purger
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	a.changesSeen = max(a.changesSeen, p.changesSeen-int64(len(p.changes))) // older ones are forgotten
+	a.changesSeen = max(a.changesSeen, p.changesSeen-int64(len(p.changes))) // older URLs were dropped
 	for ; a.changesSeen < p.changesSeen && len(tasks) < changesAtOnce; a.changesSeen++ {
 		c := p.changes[int64(len(p.changes))-(p.changesSeen-a.changesSeen)]
 		if c.inMemory && !a.isMemory() {
@@ -80,11 +80,11 @@ func (a *applier) takeChanges() (tasks []task, more bool) {
 	return tasks, a.changesSeen < p.changesSeen
 }
 
-// change makes stale what the next URLs are about. more is true if others wait. The index may not have a variant or a
-// slice that was stored right now: all of that is as good as can be done without waiting.
+// change makes the objects of the next URLs stale. more is true if more URLs wait. The index may lack a variant or a
+// slice that nginx has just stored. change accepts this, because it does not wait.
 func (a *applier) change(ctx context.Context, k *index.Keeper) (more bool, err error) {
 	tasks, more := a.takeChanges()
-	if _, err := a.hitKeys(tasks); err != nil { // they become stale, and stay
+	if _, err := a.hitKeys(tasks); err != nil { // these files become stale, and stay
 		return false, err
 	}
 	return more, a.resolve(ctx, k, tasks)

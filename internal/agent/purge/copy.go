@@ -16,8 +16,8 @@ import (
 )
 
 // Copy looks for an object's files on a disk and in memory. It reads the files and not the indexes, so it also finds
-// what nginx has stored just now. It does not wait for a disk that hangs: one goroutine stays until the disk answers,
-// and later questions end with their contexts.
+// files that nginx has just stored. It does not wait for a disk that hangs: one goroutine stays until the disk
+// answers, and later calls end with their contexts.
 func (p *Purger) Copy(ctx context.Context, q objects.Lookup) (objects.Copy, error) {
 	l := lookup{key: cachekey.Parse(q.Key), slice: max(q.Slice, 0)}
 	p.mutex.RLock()
@@ -33,7 +33,7 @@ func (p *Purger) Copy(ctx context.Context, q objects.Lookup) (objects.Copy, erro
 		return objects.Copy{}, fmt.Errorf("there is no disk %q", q.Disk)
 	}
 	select {
-	case disk.listing <- struct{}{}: // one question at a time, as for listings
+	case disk.listing <- struct{}{}: // one call at a time, as for listings
 	case <-ctx.Done():
 		return objects.Copy{}, fmt.Errorf("disk %s does not answer, or answers somebody else: %w", q.Disk, ctx.Err())
 	}
@@ -55,11 +55,11 @@ func (p *Purger) Copy(ctx context.Context, q objects.Lookup) (objects.Copy, erro
 	}
 }
 
-// lookup says where an object is looked for: in the folders of a disk's cache and of the memory tier's, "" if there is
-// none.
+// lookup defines where an object is looked for: in the folder of a disk's cache, and in the folder of the memory
+// tier. memory is "" if there is no memory tier.
 type lookup struct {
 	disk, memory string
-	// key is that on the disk.
+	// key is the object's key on the disk.
 	key   cachekey.Key
 	slice int64
 }
@@ -97,10 +97,10 @@ func (l lookup) find() (found objects.Copy, err error) {
 	return found, nil
 }
 
-// header is that of a file; the zero value stands for none.
+// header is the header of a file; the zero value stands for no file.
 type header struct{ *cachefile.Header }
 
-// read returns the size and the header of a file. A file that nginx would not use counts as none.
+// read returns the size and the header of a file. A file that nginx would not use counts as missing.
 func read(path string) (size int64, h header, err error) {
 	file, err := os.Open(path) //nolint:gosec // a file of nginx's
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,8 +138,8 @@ func (h header) freshness() (f objects.Freshness) {
 	return f
 }
 
-// length returns the size of the object that a slice is a part of; 0 if the slice does not say it (RFC 9110, section
-// 14.4).
+// length returns the size of the whole object from the Content-Range header of a slice; 0 if the slice does not state
+// the size (RFC 9110, section 14.4).
 func (h header) length() int64 {
 	for _, value := range h.Values("Content-Range") {
 		_, size, _ := strings.Cut(value, "/")

@@ -9,19 +9,19 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// generations are the numbers that can be in a disk's keys. nginx uses Cover if it is not 0, and Base otherwise. It
-// finds only objects that were stored with the number that it uses. No number is used twice, so nginx never finds the
-// objects of a former Base or Cover again.
+// generations are the generation numbers that a disk's keys can contain. nginx uses Cover if Cover is not 0, and Base
+// otherwise. nginx finds only objects that were stored with the number that it uses. No number is used twice, so
+// nginx never finds the objects of a former Base or Cover again.
 type generations struct {
-	// Base changes when the disk has missed purges that the journal no longer has.
+	// Base changes when the disk has missed purges that the journal no longer contains.
 	Base int64 `json:"generation,omitempty"`
-	// Cover hides the objects of Base while the index cannot say which of them a purge is about.
+	// Cover hides the objects of Base while the index cannot tell which of them a purge matches; 0 if nothing is hidden.
 	Cover int64 `json:"cover,omitempty"`
-	// Last is the greatest number so far.
+	// Last is the largest number that was used so far.
 	Last int64 `json:"lastGeneration,omitempty"`
 }
 
-// active returns the generation that nginx is to use.
+// active returns the generation that nginx must use.
 func (g generations) active() int64 {
 	if g.Cover != 0 {
 		return g.Cover
@@ -29,22 +29,23 @@ func (g generations) active() int64 {
 	return g.Base
 }
 
-// next returns a new number. It is at least place, so a disk whose note was lost does not use a number twice.
+// next returns a new number. The number is at least place, so a disk whose file State was lost does not use a number
+// twice.
 func (g *generations) next(place int64) int64 {
 	g.Last = max(g.Last+1, place)
 	return g.Last
 }
 
-// hideAfter is how long a purge waits for an index, or a disk for the journal, before the disk's objects are hidden. A
-// disk that nginx does not use waits unusedWaits times as long, because its index is rebuilt much faster then.
-// hideAgainAfter is the least time between two covers of a disk.
+// hideAfter is how long a purge waits for an index, or a disk waits for the journal, before the disk's objects are
+// hidden. A disk that nginx does not use waits unusedWaits times as long, because its index is rebuilt much faster.
+// hideAgainAfter is the shortest time between the starts of two covers of a disk.
 const (
 	hideAfter      = 10 * time.Second
 	unusedWaits    = 6
 	hideAgainAfter = 30 * time.Second
 )
 
-// Generations returns the numbers that nginx is to use, by disk. A disk with the number 0 is left out.
+// Generations returns the generation that nginx must use for each disk. It leaves out disks with generation 0.
 func (p *Purger) Generations() map[string]int64 {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -57,8 +58,8 @@ func (p *Purger) Generations() map[string]int64 {
 	return list
 }
 
-// SetHides says whether a disk's objects are hidden while its index cannot answer a purge (spec.purge.unindexed). By
-// default, they are not.
+// SetHides sets whether a disk's objects are hidden while its index cannot answer a purge (spec.purge.unindexed).
+// Before the first call, they are not hidden.
 func (p *Purger) SetHides(hides bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -68,11 +69,11 @@ func (p *Purger) SetHides(hides bool) {
 	}
 }
 
-// isBehind returns true while nginx still uses a generation from before Base. The caller holds the mutex.
+// isBehind returns true while nginx still uses a generation that is older than Base. The caller holds the mutex.
 func (s *store) isBehind() bool { return s.inUse && s.taken < s.generations.Base }
 
-// place returns the last place in the journal that is applied to all that nginx serves from the store. The caller holds
-// the mutex.
+// place returns the last place in the journal up to which the journal is applied to all objects that nginx serves
+// from the store. The caller holds the mutex.
 func (s *store) place() int64 {
 	if s.isBehind() {
 		return 0
@@ -80,7 +81,8 @@ func (s *store) place() int64 {
 	return s.applied
 }
 
-// renew gives a disk that is older than the journal a new Base, so that it begins empty.
+// renew handles a disk that has missed purges that the journal no longer contains. If such a disk contains files, it
+// gets a new Base, so that nginx finds none of its old objects.
 func (a *applier) renew() error {
 	p := a.purger
 	p.mutex.RLock()
@@ -108,11 +110,12 @@ func (a *applier) renew() error {
 	return nil
 }
 
-// isOlder returns true for a disk that is older than the journal. The caller holds the mutex.
+// isOlder returns true for a disk that has missed purges that the journal no longer contains. The caller holds the
+// mutex.
 func (s *store) isOlder() bool { return !s.isMemory() && s.reached < s.purger.book.journal.Floor }
 
-// cover changes the Cover of a disk. The place in the file State stays, because what was applied since may not be on
-// the disk yet.
+// cover changes the Cover of a disk. The place in the file State stays the same, because the effects of later rules
+// may not have been written to the disk yet.
 func (a *applier) cover(change func(*generations)) error {
 	a.purger.mutex.RLock()
 	next := state{a.Owner, a.kept, a.keptPolicies, a.generations}
@@ -133,9 +136,10 @@ func (s *store) changed() {
 	}
 }
 
-// hide hides a disk's objects after a wait: for an index that is to answer a rule that changed at place, or for the
-// journal, for which place is 0. lost is how often the index has lost events. A disk that was hidden before the rule
-// arrived need not be hidden again: the index has seen every object stored since. Lost events end that.
+// hide hides a disk's objects after a wait for the index or for the journal. place is the place of the last rule that
+// the index must answer; 0 for the journal. lost is how often the index has lost events. A disk that is hidden
+// already need not be hidden again for a later rule: the index has seen every object that was stored since. After
+// lost events, this no longer holds.
 func (a *applier) hide(place, lost int64) error {
 	p, now := a.purger, a.purger.Clock.Now()
 	p.mutex.RLock()
@@ -156,13 +160,13 @@ func (a *applier) hide(place, lost int64) error {
 	return a.cover(func(g *generations) { g.Cover = g.next(head) })
 }
 
-// awaitIndex says why purges wait for the index, and hides the disk's objects after a while.
+// awaitIndex sets the reason why purges wait for the index, and hides the disk's objects after a while.
 func (a *applier) awaitIndex(k *index.Keeper, tasks []task) error {
 	a.explain(a.rebuilding())
 	a.purger.mutex.RLock()
 	inUse := a.inUse
 	a.purger.mutex.RUnlock()
-	if place, ok := needsIndex(tasks); ok || !inUse { // a disk that is not in use waits for purges of URLs too
+	if place, ok := needsIndex(tasks); ok || !inUse { // a disk that is not in use also waits for purges of URLs
 		return a.hide(place, k.Lost())
 	}
 	return nil
@@ -178,7 +182,7 @@ func (s *store) rebuilding() string {
 	return "the index is being rebuilt"
 }
 
-// show ends the Cover that hide began.
+// show ends the Cover that hide began, so that nginx finds the objects of Base again.
 func (a *applier) show() error {
 	a.waits, a.partly = time.Time{}, 0
 	a.purger.mutex.RLock()
@@ -191,8 +195,9 @@ func (a *applier) show() error {
 	return a.cover(func(g *generations) { g.Cover = 0 })
 }
 
-// needsIndex returns the place of the last rule about tags, prefixes or hosts, whose files only an index knows; ok is
-// false if there is none. A rule about URLs can wait, because the name of a URL's first file follows from its key.
+// needsIndex returns the place of the last rule with tags, prefixes or hosts: only an index can find the files of
+// such a rule. ok is false if there is no such rule. A rule with URLs can wait, because the name of a URL's main file
+// follows from its key.
 func needsIndex(tasks []task) (place int64, ok bool) {
 	for _, t := range tasks {
 		for _, p := range t.patterns {

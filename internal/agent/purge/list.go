@@ -14,9 +14,9 @@ import (
 // more stands in a listing for the tags of an object that are not indexed.
 const more = "..."
 
-// List lists what the disks and the memory tier have, as far as their indexes know. One caller at a time is served from
-// a disk. What a disk has not given when the context ends is missing. The error is that of a target that the
-// CacheNode's key cannot have.
+// List lists the objects on the disks and in the memory tier that their indexes contain. Each disk serves one caller
+// at a time. Objects that a disk has not returned when the context ends are missing from the answer. The error means
+// that the target does not fit the CacheNode's key.
 func (p *Purger) List(ctx context.Context, q objects.Query) (answer objects.Answer, err error) {
 	wanted, stores, err := p.wanted(q.Target)
 	if err != nil {
@@ -31,7 +31,8 @@ func (p *Purger) List(ctx context.Context, q objects.Query) (answer objects.Answ
 	return answer, nil
 }
 
-// opened is a store that nginx uses, with its index: nil if that is not open. isComplete is true if it has everything.
+// opened is a store that nginx uses, with its index. index is nil if the index is not open. isComplete is true if the
+// index contains all files of the store.
 type opened struct {
 	*store
 	index      *index.Index
@@ -60,7 +61,7 @@ func (p *Purger) wanted(target purge.Target) (wanted purge.Patterns, stores []op
 	return purge.Union(p.book.expand(target, "")), stores, nil
 }
 
-// list lists what one store has. It does not wait for a disk that hangs.
+// list lists the objects of one store. It does not wait for a disk that hangs.
 func (o opened) list(ctx context.Context, q objects.Query, wanted purge.Patterns) objects.Store {
 	none := objects.Store{Name: o.name, Problem: "its index is not open yet"}
 	if o.index == nil {

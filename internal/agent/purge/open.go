@@ -12,11 +12,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
 )
 
-// indexPrefix begins the names of the folders of indexes.
+// indexPrefix is the prefix of the names of all index folders.
 const indexPrefix = "index-"
 
-// open opens the store's index in a folder, and removes those that are of no use any more. An index that was opened by
-// this process and failed cannot be opened again, so each has a name of its own.
+// open opens the store's index in a folder, and removes the indexes that are of no use any more. An index that this
+// process has opened and that has failed cannot be opened again. So each new index gets a folder with a new name.
 func (a *applier) open() (x *index.Index, folder string, tagHeaders []string, err error) {
 	a.purger.mutex.RLock()
 	tagHeaders, blocks := a.purger.tagHeaders, a.purger.blocks
@@ -29,7 +29,7 @@ func (a *applier) open() (x *index.Index, folder string, tagHeaders []string, er
 	if err != nil {
 		return nil, "", nil, err
 	}
-	// With other headers, it would have other tags.
+	// With other tag headers, the index would contain other tags.
 	begin := indexPrefix + hashOf(append([]string{index.Format}, tagHeaders...)) + "-"
 	old, err := filepath.Glob(filepath.Join(a.Indexes, indexPrefix+"*"))
 	if err != nil {
@@ -53,8 +53,8 @@ func (a *applier) open() (x *index.Index, folder string, tagHeaders []string, er
 	return x, folder, tagHeaders, err
 }
 
-// close closes the index in a folder. That never returns if the disk fails, and nobody waits for it then. A damaged
-// index is removed, so that the next one is rebuilt.
+// close closes the index in a folder. If the disk fails, the closing never ends, and close does not wait for it.
+// close removes a damaged index, so that the next index is built from nginx's files.
 func (a *applier) close(x *index.Index, folder string) error {
 	closed := make(chan struct{})
 	go func() { _ = x.Close(); close(closed) }()
@@ -69,7 +69,8 @@ func (a *applier) close(x *index.Index, folder string) error {
 	return os.RemoveAll(folder)
 }
 
-// hashOf identifies the format and the headers of an index in the name of its folder.
+// hashOf returns a hash of some texts. It identifies the format and the tag headers of an index in the name of its
+// folder.
 func hashOf(parts []string) string {
 	sum := sha256.Sum256([]byte(strings.ToLower(strings.Join(parts, " "))))
 	return hex.EncodeToString(sum[:4])

@@ -1,8 +1,8 @@
 // Package purge carries out purges on the disks of a pod and in its memory tier.
 //
-// It may import purge, cachekey, objects and the packages of the agent that know files: index, sweep, cachefile, crash,
-// reload. What rules mean goes into the rulebook, which touches no file; what a store does into the applier; what
-// others may know of it into store.
+// It may import the API's types, purge, cachekey, objects and the packages of the agent that work with files: index,
+// sweep, cachefile, crash, reload. Code about the meaning of rules goes into the rulebook, which touches no file.
+// Code that works on a store goes into the applier. State of a store that other goroutines may read goes into store.
 package purge
 
 import (
@@ -27,42 +27,42 @@ import (
 // blockCache is the memory that the indexes share, in bytes.
 const blockCache = 8 << 20
 
-// Purger has the journal of purges and the stores that obey it. It is safe for concurrent use.
+// Purger holds the journal of purges, and the stores that obey the journal. It is safe for concurrent use.
 type Purger struct {
-	// Current is called when a disk that nginx does not use obeys the whole journal, and when the generation of a disk
-	// changes. Set it before Watch.
+	// Current is called when a store obeys the whole journal for the first time or again, and when the generation of a
+	// disk changes. Set it before Watch.
 	Current func()
-	// Clock tells the time. New sets the real one; set another before Watch.
+	// Clock is the clock of the purger. New sets the real clock. To use another clock, set it before Watch.
 	Clock clock.Clock
 	// Removed is called for each file that was removed from a store, but not by a purge. Set it before Watch.
 	Removed func(store string, reason sweep.Reason)
-	// Processes says when nginx's processes started, see [sweep.Orphans]. Set it before Watch; nil removes no temporary
-	// files.
+	// Processes returns the start times of nginx's processes, see [sweep.Orphans]. Set it before Watch; nil removes no
+	// temporary files.
 	Processes func() (p reload.Processes, ok bool)
 
 	log *slog.Logger
-	// copy is where the journal is kept for the next agent of this pod.
+	// copy is the path of the file that keeps the journal for the next agent of this pod.
 	copy   string
 	blocks *index.Cache
 
 	mutex sync.RWMutex
 	book  rulebook
-	// known is true once the journal was read from a file or received from the operator, and received once it came from
-	// the operator. saved is the head of the copy.
+	// known is true once the journal was read from a file or received from the operator. received is true once the
+	// journal was received from the operator. saved is the head of the journal in the copy.
 	known, received bool
 	saved           int64
-	// hides is true if what a disk has is hidden while its index cannot answer.
+	// hides is true if a disk's objects are hidden while its index cannot answer a purge.
 	hides bool
-	// begun is true once it is known what nginx uses: see SetInUse.
+	// begun is true once SetInUse was called, which tells which disks nginx uses.
 	begun bool
-	// rules are those of sweeps.
+	// rules are the rules of sweeps.
 	rules      sweep.Rules
 	tagHeaders []string
-	// generation counts the changes of what rules mean: by the policies, or by the headers.
+	// generation counts the changes of the policies and of the tag headers. Each of them changes the meaning of rules.
 	generation int
 	stores     map[string]*store
-	// changes are the last URLs that were to be made stale, and changesSeen counts them all. again are those that are yet
-	// to be made stale in memory once more.
+	// changes contains the last URLs that were to be made stale. changesSeen is the number of all such URLs so far.
+	// again contains the URLs that must be made stale in the memory tier once more.
 	changes     []change
 	changesSeen int64
 	again       []again
@@ -90,7 +90,7 @@ func New(log *slog.Logger, copyFile string) *Purger {
 	return p
 }
 
-// Load takes what is newer in a journal, such as the mounted one.
+// Load takes over the rules of a journal, such as the mounted one, if that journal is newer.
 func (p *Purger) Load(j purge.Journal) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -99,7 +99,7 @@ func (p *Purger) Load(j purge.Journal) {
 	}
 }
 
-// Configure says by which policies nginx may have stored objects, and which headers have their tags.
+// Configure sets the policies by which nginx may have stored objects, and the headers that contain their tags.
 func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.CachePolicy) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -114,7 +114,7 @@ func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.CachePolicy
 	p.notify()
 }
 
-// merge takes what changed in the journal. The caller holds the mutex.
+// merge takes over changes of the journal. The caller holds the mutex.
 func (p *Purger) merge(floor, head int64, rules []purge.Rule) {
 	if p.book.merge(floor, head, rules) {
 		for _, s := range p.stores {
@@ -124,13 +124,13 @@ func (p *Purger) merge(floor, head int64, rules []purge.Rule) {
 	p.notify()
 }
 
-// notify wakes all that wait. The caller holds the mutex.
+// notify wakes all goroutines that wait for a change. The caller holds the mutex.
 func (p *Purger) notify() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// match returns what is to become of an object.
+// match returns the verdict of the rules on an object.
 func (p *Purger) match(e index.Entry) purge.Verdict {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -143,10 +143,10 @@ func (p *Purger) removed(store string, reason sweep.Reason) {
 	}
 }
 
-// ErrGap is the error of [Purger.Receive] if rules before those are missing.
+// ErrGap is the error of [Purger.Receive] if the pod lacks rules that come before the received ones.
 var ErrGap = errors.New("some purges before these are not known")
 
-// Receive takes a part of the journal. Nothing is taken with [ErrGap].
+// Receive takes over a part of the journal from the operator. If it returns [ErrGap], it has taken over no rule.
 func (p *Purger) Receive(news purge.Update) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -168,7 +168,8 @@ func (p *Purger) IsReceived() bool {
 	return p.received
 }
 
-// HasUpdate returns true once the operator has sent the journal to this agent, and while there is no sign of a journal.
+// HasUpdate returns true once the operator has sent the journal to this agent. It also returns true while there is no
+// sign that a journal exists.
 func (p *Purger) HasUpdate() bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -192,12 +193,13 @@ func (p *Purger) Wait(ctx context.Context, place int64) {
 	}
 }
 
-// maxCounted is how many rules have their counts in every answer while they have no end. With more, an answer has those
-// of the rules that are new to the agent.
+// maxCounted is the number of the last rules among which Done looks for the first rule without an end. Every answer
+// contains the counts from that rule on. It contains the counts of other rules only if they have changed after the
+// place in the request.
 const maxCounted = 1000
 
-// Done returns what was done so far, with the counts of the rules that have changed after a place, and of those without
-// an end.
+// Done returns what the stores have applied so far. It includes the counts of the rules that have changed after a
+// place, and of the rules without an end.
 func (p *Purger) Done(after int64) purge.Done {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -224,8 +226,8 @@ func (p *Purger) Done(after int64) purge.Done {
 	return done
 }
 
-// appliedByAll returns the place up to which all stores obey that nginx uses or may use at any moment. The caller holds
-// the mutex.
+// appliedByAll returns the place up to which the journal is applied to all stores that nginx uses, or may use at any
+// moment. The caller holds the mutex.
 func (p *Purger) appliedByAll() int64 {
 	if !p.begun {
 		return 0
@@ -239,8 +241,8 @@ func (p *Purger) appliedByAll() int64 {
 	return applied
 }
 
-// IsCurrent returns true for a disk that nginx may use: it is in use, it obeys the whole journal, or what it has is
-// hidden. It is false as long as its generation is not known.
+// IsCurrent returns true for a disk that nginx may use: the disk is in use already, it obeys the whole journal, or
+// its objects are hidden. IsCurrent returns false as long as the disk's generation is not known.
 func (p *Purger) IsCurrent(disk string) bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -249,8 +251,8 @@ func (p *Purger) IsCurrent(disk string) bool {
 		s.isRead && (s.covers || s.knows() && s.applied >= p.book.journal.Head))
 }
 
-// SetInUse says which disks nginx uses, and by which generations of their keys. Before the first call, nothing counts
-// as applied.
+// SetInUse sets which disks nginx uses, and with which generations of their keys. Before the first call, no purge
+// counts as applied.
 func (p *Purger) SetInUse(disks []string, generations map[string]int64) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -262,14 +264,15 @@ func (p *Purger) SetInUse(disks []string, generations map[string]int64) {
 	p.notify()
 }
 
-// Ended waits until the goroutines of all stores have ended, once the context of Watch has. One that waits for a disk
-// that hangs does not end.
+// Ended waits until the goroutines of all stores have ended, after the end of Watch's context. A goroutine that waits
+// for a disk that hangs does not end.
 func (p *Purger) Ended() { p.running.Wait() }
 
-// saveEvery is the time between two saves of the journal and of what a disk has applied.
+// saveEvery is the time between two saves of the journal, and the longest time between two steps of an applier.
 const saveEvery = time.Second
 
-// Run keeps the copy of the journal, and looks again at URLs that were made stale, until the context ends.
+// Run keeps the copy of the journal up to date, and makes URLs stale in the memory tier once more, until the context
+// ends.
 func (p *Purger) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.lookAgain()

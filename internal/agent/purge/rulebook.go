@@ -12,15 +12,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// rulebook is the journal as far as the pod has it, in terms of what is stored. It is not safe for concurrent use.
+// rulebook is the part of the journal that the pod knows, together with the patterns of stored objects that each rule
+// matches. It is not safe for concurrent use.
 type rulebook struct {
 	journal purge.Journal
-	// policies are the cache policies by which nginx may have stored what it can still serve. hash identifies them.
+	// policies are the cache policies by which nginx may have stored the objects that it can still serve. hash
+	// identifies these policies.
 	policies []v1alpha1.CachePolicy
 	hash     string
-	// patterns has what each rule of the journal is about by each policy, by the rule's number.
+	// patterns contains the patterns of each rule in the journal, one for each policy, by the rule's number.
 	patterns map[int64][]purge.Patterns
-	// open and sealed have the rules without and with an end.
+	// open contains the rules without an end, and sealed contains the rules with an end.
 	open, sealed *purge.Table
 	log          *slog.Logger
 }
@@ -31,7 +33,7 @@ func newRulebook(log *slog.Logger) rulebook {
 	}
 }
 
-// configure takes other policies, and reports whether they are others than before.
+// configure sets the policies, and reports whether they differ from the previous policies.
 func (b *rulebook) configure(policies []v1alpha1.CachePolicy) (changed bool) {
 	if reflect.DeepEqual(b.policies, policies) {
 		return false
@@ -47,7 +49,7 @@ func (b *rulebook) configure(policies []v1alpha1.CachePolicy) (changed bool) {
 	return true
 }
 
-// merge takes what changed in the journal, and reports whether rules were forgotten.
+// merge takes over changes of the journal, and reports whether the journal has dropped rules.
 func (b *rulebook) merge(floor, head int64, rules []purge.Rule) (forgets bool) {
 	before := b.journal.Floor
 	for _, r := range rules {
@@ -71,7 +73,7 @@ func (b *rulebook) merge(floor, head int64, rules []purge.Rule) (forgets bool) {
 	return true
 }
 
-// index makes the tables again.
+// index builds the tables again from the journal.
 func (b *rulebook) index() {
 	b.open, b.sealed = purge.NewTable(), purge.NewTable()
 	for _, r := range b.journal.Rules {
@@ -87,14 +89,14 @@ func (b *rulebook) table(r purge.Rule) *purge.Table {
 	return b.sealed
 }
 
-// each calls a function with what a rule of the journal is about by each policy.
+// each calls a function with the patterns of a rule in the journal, once for each policy.
 func (b *rulebook) each(r purge.Rule, call func(purge.Rule, purge.Patterns)) {
 	for _, patterns := range b.patterns[r.Number] {
 		call(r, patterns)
 	}
 }
 
-// task returns a rule with what it is about. A rule that is not in the journal is expanded for that.
+// task returns a rule with its patterns. If the rule is not in the journal, task computes the patterns.
 func (b *rulebook) task(r purge.Rule) task {
 	if patterns, known := b.patterns[r.Number]; known {
 		return task{r, patterns}
@@ -102,7 +104,8 @@ func (b *rulebook) task(r purge.Rule) task {
 	return task{r, b.expand(r.Target, r.Name)}
 }
 
-// expand returns what a target is about by each policy. The operator has checked that of a rule with a name.
+// expand returns the patterns of a target under each policy. If the rule has a name, the operator has already checked
+// its target.
 func (b *rulebook) expand(t purge.Target, name string) (list []purge.Patterns) {
 	for _, policy := range b.policies {
 		patterns, err := t.Patterns(policy)
@@ -110,7 +113,7 @@ func (b *rulebook) expand(t purge.Target, name string) (list []purge.Patterns) {
 			b.log.Warn("a purge means nothing here", "name", name, "error", err)
 			continue
 		}
-		if len(patterns.Tags) > 0 { // an object that has more tags than are known may have any
+		if len(patterns.Tags) > 0 { // an object with tags that are not indexed may have any tag
 			patterns.Tags = append(slices.Clone(patterns.Tags), index.TagsCut)
 		}
 		list = append(list, patterns)
@@ -118,7 +121,7 @@ func (b *rulebook) expand(t purge.Target, name string) (list []purge.Patterns) {
 	return list
 }
 
-// match returns what is to become of an object.
+// match returns the verdict of the rules on an object.
 func (b *rulebook) match(e index.Entry) purge.Verdict {
 	open, sealed := b.open.Match(e.Key, e.Tags, e.Received), b.sealed.Match(e.Key, e.Tags, e.Received)
 	if sealed.Effect > open.Effect {

@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// selected returns the objects of an index that a union of patterns is about, each once. Those that have one of the
-// tags are without the files that do not have it.
+// selected returns the objects in an index that a union of patterns matches, each object once. An object that is
+// selected only by its tags comes without the files that have none of these tags.
 func selected(x *index.Index, p purge.Patterns) iter.Seq2[objects.Object, error] {
 	return func(yield func(objects.Object, error) bool) {
 		for _, prefix := range p.Prefixes {
@@ -30,7 +30,7 @@ func selected(x *index.Index, p purge.Patterns) iter.Seq2[objects.Object, error]
 	}
 }
 
-// tagged returns the objects that have one of the tags, without those that other patterns are about.
+// tagged returns the objects that have one of the tags, except the objects that other patterns match.
 func tagged(x *index.Index, p purge.Patterns) iter.Seq2[objects.Object, error] {
 	return func(yield func(objects.Object, error) bool) {
 		seed := maphash.MakeSeed()

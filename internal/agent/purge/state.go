@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readState reads what a store has applied of the owner's journal: nothing if the file does not exist or is about the
-// journal of somebody else. If it is damaged, the store obeys as good as nothing of a journal that there was.
+// readState reads how far a store has applied the owner's journal. The result is the zero value if the file does not
+// exist or describes the journal of another owner. If the file is damaged, Applied is 1: there was a journal, but the
+// store counts as having applied almost nothing of it.
 func readState(path, owner string) (s state, err error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if errors.Is(err, fs.ErrNotExist) {
@@ -19,10 +20,10 @@ func readState(path, owner string) (s state, err error) {
 		return state{}, err
 	}
 	if json.Unmarshal(text, &s) != nil {
-		return state{Applied: 1}, nil // it has obeyed a journal, and waits for it
+		return state{Applied: 1}, nil // the store has obeyed a journal, and waits for that journal
 	}
 	if s.Owner != owner {
-		return state{}, nil // everything is applied once more
+		return state{}, nil // all rules are applied once more
 	}
 	return s, nil
 }
@@ -31,12 +32,13 @@ func readState(path, owner string) (s state, err error) {
 type state struct {
 	Owner   string `json:"owner"`
 	Applied int64  `json:"applied"`
-	// Policies identifies the cache policies by which nginx stored, as the keys of URLs depend on them.
+	// Policies identifies the cache policies by which nginx stored objects, because the keys of URLs depend on these
+	// policies.
 	Policies string `json:"policies"`
 	generations
 }
 
-// keepState writes what the store has applied, after what it has written for that.
+// keepState syncs the disk, and then writes to the file State how far the store has applied the journal.
 func (a *applier) keepState(applied int64) error {
 	folder, err := os.Open(a.Folder)
 	if err != nil {
@@ -70,7 +72,7 @@ func (a *applier) write(what state) error {
 	return nil
 }
 
-// replace writes a file that is whole or as before.
+// replace replaces a file atomically: the file always has either its new or its old content.
 func replace(path string, text []byte) error {
 	file, err := os.OpenFile(path+".next", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the path is ours
 	if err != nil {

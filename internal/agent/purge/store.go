@@ -17,66 +17,68 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// Place is where a store is.
+// Place defines the paths and the owner of a store.
 type Place struct {
-	// Folder has nginx's files (proxy_cache_path).
+	// Folder is the folder of nginx's cache files (proxy_cache_path).
 	Folder string
-	// State is the file with the last place in the journal that the store has applied.
+	// State is the file that contains the last place in the journal that the store has applied.
 	State string
-	// Owner is the CacheNode whose journal it is, as NAMESPACE/NAME.
+	// Owner is the CacheNode to which the journal belongs, as NAMESPACE/NAME.
 	Owner string
-	// Checked is the file with the boot of the node in which files were last checked for what a crash has cut. A store
-	// whose index is in memory has none.
+	// Checked is the file that contains the ID of the boot after which the store was last checked for files that a crash
+	// has cut. It is "" for a store whose index is in memory.
 	Checked string
-	// Refresh is the folder of another cache of nginx's on the disk, whose objects are not purged; "" if there is none.
+	// Refresh is the folder of another nginx cache on the disk, whose objects are not purged; "" if there is none.
 	Refresh string
 	// Indexes is the folder for the index; "" keeps it in memory.
 	Indexes string
-	// IsUsable is true while the disk is healthy. It must not block.
+	// IsUsable returns true while the disk is healthy. It must not block.
 	IsUsable func() bool
 }
 
-// store is a disk or the memory tier: what the purger's mutex guards of it.
+// store is a disk or the memory tier. It contains the part of the state that the purger's mutex guards.
 type store struct {
 	Place
 	purger *Purger
 	name   string
 
-	// applied is the last place that the store obeys, read from State when the disk was found healthy. isRead is true
-	// while that is so. reached is the last place that it has obeyed by some policies, perhaps by others than now. inUse
-	// is true if nginx uses the store.
+	// applied is the last place in the journal that the store obeys. It is read from State when the disk becomes
+	// healthy. isRead is true while applied is valid: State was read, and the check for cut files has ended. reached is
+	// the last place that the store has obeyed, perhaps under other policies than the present ones. inUse is true if
+	// nginx uses the store.
 	applied, reached int64
 	isRead, inUse    bool
-	// wasRead is true once the file State was read. generations are those of the file, covers is true if hide has begun
-	// their Cover since then, and taken is the generation that nginx uses.
+	// wasRead is true once the file State was read. generations are the generations in that file. covers is true if hide
+	// has begun their Cover since the file was read. taken is the generation that nginx uses.
 	wasRead, covers bool
 	generations     generations
 	taken           int64
-	// reason is why applied is behind.
+	// reason is the reason why applied is behind the journal.
 	reason string
 	counts map[int64]purge.Count
-	// keeper keeps the index while it is open.
+	// keeper keeps the index up to date while the index is open; nil otherwise.
 	keeper *index.Keeper
-	// listing has a place for the one who lists what the store has.
+	// listing is a semaphore for one goroutine, the one that lists or looks up the store's objects.
 	listing chan struct{}
 }
 
-// applier applies the journal to a store, in a goroutine that alone uses it.
+// applier applies the journal to a store. Only its own goroutine uses it.
 type applier struct {
 	*store
 	// pace limits how fast a rescan reads files.
 	pace *rate.Limiter
-	// changesSeen counts the URLs that were made stale.
+	// changesSeen counts the URLs that the applier has taken to make them stale.
 	changesSeen int64
-	// ended are the rules whose counts are to be forgotten.
+	// ended contains the rules whose counts will be removed.
 	ended []ended
-	// waits is when the wait for the index or the journal began. hidden is when the last Cover began; covered was the
-	// head of the journal then, and lost how often the index had lost events. Up to partly, rules are applied to all
-	// files that the index knows, although it is not complete.
+	// waits is the time at which the wait for the index or the journal began; zero without a wait. hidden is the time at
+	// which the last Cover began. covered was the head of the journal at that time, and lost is how often the index had
+	// lost events by then. partly is the place up to which the rules are applied to all files in the index while the
+	// index is not complete.
 	waits, hidden         time.Time
 	covered, lost, partly int64
-	// kept and keptPolicies are what the file State has since keptAt. wasCurrent is true if the store obeyed the whole
-	// journal when it was last looked at.
+	// kept and keptPolicies are the place and the policies in the file State. keptAt is the time at which the method
+	// note last wrote them. wasCurrent is true if the store obeyed the whole journal at the last check.
 	kept         int64
 	keptPolicies string
 	keptAt       time.Time
@@ -86,7 +88,7 @@ type applier struct {
 // matters returns true if nginx uses the store, or may use it at any moment.
 func (s *store) matters() bool { return s.inUse || s.IsUsable() }
 
-// rescanned is how many files a second are read while nginx uses a disk and its index is rebuilt.
+// rescanned is the largest number of files that a rescan reads a second while nginx uses the disk.
 const rescanned = 2000
 
 // setPace lets a rescan read as fast as it can until nginx uses the disk.
@@ -102,7 +104,8 @@ func (a *applier) setPace() {
 	}
 }
 
-// Watch begins to apply the journal to a store, until the context ends. It does nothing for one that it knows.
+// Watch begins to apply the journal to a store, until the context ends. It does nothing for a store that it already
+// knows.
 func (p *Purger) Watch(ctx context.Context, name string, place Place) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -118,7 +121,8 @@ func (p *Purger) Watch(ctx context.Context, name string, place Place) {
 	p.running.Go(func() { a.run(ctx) })
 }
 
-// usableInterval is the time between two looks at whether the disk is healthy, and retryInterval that after an error.
+// usableInterval is the time between two checks whether the disk is healthy. retryInterval is the time before the
+// next attempt after an error.
 const (
 	usableInterval = 100 * time.Millisecond
 	retryInterval  = time.Second
@@ -141,7 +145,7 @@ func (a *applier) run(ctx context.Context) {
 	}
 }
 
-// set changes what the mutex guards.
+// set changes fields that the mutex guards, and wakes all goroutines that wait for a change.
 func (s *store) set(change func()) {
 	s.purger.mutex.Lock()
 	defer s.purger.mutex.Unlock()
@@ -235,7 +239,8 @@ func (s *store) keep(ctx context.Context, k *index.Keeper) error {
 	}
 }
 
-// step applies what the journal has. The store looks again when a channel is closed, and after a time at most.
+// step applies the rules of the journal that the store does not obey yet. The next step follows when the channel
+// again is closed, but at the latest after the time most.
 func (a *applier) step(ctx context.Context, k *index.Keeper) (again <-chan struct{}, most time.Duration, err error) {
 	a.setPace()
 	if err := a.renew(); err != nil {
@@ -261,7 +266,7 @@ func (a *applier) step(ctx context.Context, k *index.Keeper) (again <-chan struc
 			return again, most, err
 		}
 		a.set(func() {
-			if p.generation == generation { // otherwise the rules mean more than was applied
+			if p.generation == generation { // otherwise the rules now match more than step has applied
 				a.applied, a.reached = head, head
 			}
 		})
@@ -278,11 +283,11 @@ func (a *applier) step(ctx context.Context, k *index.Keeper) (again <-chan struc
 	return again, most, a.note(head, saved)
 }
 
-// closed is a channel for which nobody waits.
+// closed is a channel that is always closed, so that nobody waits for it.
 var closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// note tells the agent that a disk obeys the whole journal, and notes that on the disk. saved is the head of the copy
-// of the journal.
+// note tells the agent when a disk obeys the whole journal, and writes this to the file State. saved is the head of
+// the journal in the purger's copy.
 func (a *applier) note(head, saved int64) error {
 	p := a.purger
 	p.mutex.RLock()
@@ -301,22 +306,23 @@ func (a *applier) note(head, saved int64) error {
 	return nil
 }
 
-// keepEvery is the time between two notes of what a disk has applied, each of which writes all that is in memory to it.
+// keepEvery is the shortest time between two writes of the file State by note. Each of them first syncs the disk.
 const keepEvery = 5 * time.Second
 
-// knows returns true if the journal is the one that the store has applied until now. The caller holds the mutex.
+// knows returns true if the pod's journal contains all rules that the store has applied so far. The caller holds the
+// mutex.
 func (s *store) knows() bool {
 	return s.reached == 0 || (s.purger.known && s.reached <= s.purger.book.journal.Head)
 }
 
-// has returns true while objects have their tags in these headers.
+// has returns true while these headers are the ones that contain the tags of objects.
 func (s *store) has(tagHeaders []string) bool {
 	s.purger.mutex.RLock()
 	defer s.purger.mutex.RUnlock()
 	return slices.Equal(s.purger.tagHeaders, tagHeaders)
 }
 
-// explain sets the reason why the store is behind, and reports whether it is another one than before.
+// explain sets the reason why the store is behind, and reports whether the reason has changed.
 func (s *store) explain(reason string) bool {
 	s.purger.mutex.RLock()
 	same := s.reason == reason
@@ -327,8 +333,9 @@ func (s *store) explain(reason string) bool {
 	return !same
 }
 
-// since returns the rules that changed after a place. For a memory tier that is older than the journal, everything in
-// it is one more rule; a disk has another generation then, see renew. The caller holds the mutex.
+// since returns the rules that changed after a place. If a memory tier has missed rules that the journal no longer
+// contains, since adds a rule that matches everything in the memory tier. A disk gets a new generation in this case,
+// see renew. The caller holds the mutex.
 func (s *store) since(place int64) (tasks []task) {
 	book := &s.purger.book
 	if floor := book.journal.Floor; place < floor && s.isMemory() {
@@ -342,7 +349,7 @@ func (s *store) since(place int64) (tasks []task) {
 	return tasks
 }
 
-// stored looks at a file that nginx has stored, or that a rescan has found.
+// stored applies the rules to a file that nginx has stored, or that a rescan has found.
 func (s *store) stored(e index.Entry) (kept bool, err error) {
 	verdict := s.purger.match(e)
 	if verdict.Effect == purge.Keep {

@@ -7,15 +7,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 )
 
-// SetRules says what sweeps of the disks keep. Before the first call, there are none.
+// SetRules sets the rules by which sweeps of the disks keep files. Before the first call, there are no sweeps.
 func (p *Purger) SetRules(r sweep.Rules) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.rules = r.After(p.rules, p.Clock.Now())
 }
 
-// sweep sweeps a disk at intervals until the context ends. The memory tier is small, and nginx keeps it short of stale
-// objects itself.
+// sweep sweeps a disk at intervals until the context ends. It does not sweep the memory tier, which is small and in
+// which nginx itself keeps few stale objects.
 func (s *store) sweep(ctx context.Context, k *index.Keeper) {
 	if s.isMemory() {
 		return
@@ -28,8 +28,8 @@ func (s *store) sweep(ctx context.Context, k *index.Keeper) {
 	sweeper.Run(ctx)
 }
 
-// sweepRules returns the rules of the moment. ok is false while purges are behind, the index is not complete, or nginx
-// does not use the disk.
+// sweepRules returns the present rules. ok is false while the disk has not applied all purges, while the index is not
+// complete, or while nginx does not use the disk.
 func (s *store) sweepRules(k *index.Keeper) (r sweep.Rules, ok bool) {
 	p := s.purger
 	p.mutex.RLock()
@@ -42,7 +42,7 @@ func (s *store) sweepRules(k *index.Keeper) (r sweep.Rules, ok bool) {
 	return r, !p.rules.Since.IsZero() && s.inUse && s.applied >= p.book.journal.Head && s.IsUsable() && k.Complete()
 }
 
-// removeOrphans removes the temporary files of killed processes of nginx, until the context ends.
+// removeOrphans removes the temporary files of killed nginx processes, until the context ends.
 func (s *store) removeOrphans(ctx context.Context) {
 	if s.purger.Processes == nil {
 		return

@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes says when nginx's processes started.
+// Processes contains the start times of nginx's processes.
 type Processes struct {
-	// Boot is when the machine was started, by its clock of now, or some time before.
+	// Boot is the time at which the machine was started, according to its present clock. Boot may be too early, but
+	// never too late.
 	Boot time.Time
-	// Master is how long after Boot nginx's master started. Oldest is how long after Boot the oldest process did that may
-	// still write to a cache: a worker, an old one too, or a process of another master that has not ended yet. Without
-	// any, it is the master's.
+	// Master is the time from Boot to the start of nginx's master. Oldest is the time from Boot to the start of the
+	// oldest process that may still write to a cache. This is a current or old worker, or a process of another master
+	// that has not ended yet. If there is no such process, Oldest equals Master.
 	Master, Oldest time.Duration
 }
 
-// Processes returns nginx's processes at the moment. ok is false if the master does not run.
+// Processes returns the start times of nginx's present processes. ok is false if the master does not run.
 func (n *Nginx) Processes() (p Processes, ok bool) {
 	master, err := n.master()
 	if err != nil {
@@ -37,7 +38,7 @@ func (n *Nginx) Processes() (p Processes, ok bool) {
 	found := false
 	for _, pid := range others(master) {
 		start, err := startOf(pid)
-		if err == nil && (!found || start < p.Oldest) { // with an error, it has ended
+		if err == nil && (!found || start < p.Oldest) { // an error means that the process has ended
 			p.Oldest, found = start, true
 		}
 	}
@@ -47,8 +48,9 @@ func (n *Nginx) Processes() (p Processes, ok bool) {
 	return p, true
 }
 
-// others returns the processes of nginx except a master. In a pod, all processes named nginx are the pod's. In a test,
-// those with the same root folder are. A process whose root folder cannot be read counts.
+// others returns the process IDs of nginx, except that of the given master. In a pod, all processes named nginx
+// belong to the pod's nginx. In a test, only processes with the same root folder as the master belong to it. A
+// process whose root folder cannot be read is included.
 func others(master int) (pids []int) {
 	folders, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	root, rootErr := os.Readlink(fmt.Sprintf("/proc/%d/root", master))
@@ -72,10 +74,10 @@ func others(master int) (pids []int) {
 // ticks is the kernel's unit for the start of a process (USER_HZ), which is the same on all machines that Go runs on.
 const ticks = time.Second / 100
 
-// errEnded is the error for a process that only waits for its parent to take note of its end.
+// errEnded is the error for a zombie process: it has ended, and only waits until its parent has read its exit status.
 var errEnded = errors.New("the process has ended")
 
-// startOf returns how long after the boot a process started.
+// startOf returns the time from the boot to the start of a process.
 func startOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -84,9 +86,9 @@ func startOf(pid int) (time.Duration, error) {
 	return parseStart(text)
 }
 
-// parseStart reads when a process started from /proc/PID/stat. The second field is the process's name in parentheses,
-// which may have anything in it. A process whose first thread has ended runs as long as another thread does, which may
-// wait for a disk.
+// parseStart reads the start time of a process from the content of /proc/PID/stat. The second field is the name of
+// the process in parentheses; the name may contain any character. A process whose first thread has ended still runs
+// while another thread runs, and this thread may be waiting for a disk.
 func parseStart(stat []byte) (time.Duration, error) {
 	const state, threads, start = 3, 20, 22
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
@@ -103,8 +105,9 @@ func parseStart(stat []byte) (time.Duration, error) {
 	return time.Duration(count) * ticks, nil
 }
 
-// bootTime returns when the machine was started, by its clock of now. If this process is held up between its two
-// clocks, the time is too early, never too late: a file of a running nginx must not count as older than nginx.
+// bootTime returns the time at which the machine was started, according to its present clock. If this process is
+// delayed between the reads of two clocks, the result is too early, but never too late. A file of a running nginx
+// must not count as older than nginx.
 func bootTime() (time.Time, error) {
 	now := time.Now()
 	since, err := sinceBoot()

@@ -2,7 +2,7 @@
 // rename, SIGHUP, and then new workers that answer with the new version. After any failure, the last good file is in
 // place again.
 //
-// It imports layout, the renderer and nginxlog. A new check of a configuration goes here.
+// It imports layout, the renderer (nginx/cache) and nginxlog. A new check of a configuration goes here.
 package reload
 
 import (
@@ -32,13 +32,13 @@ import (
 
 // RefusedError is the error for a configuration that nginx did not take.
 type RefusedError struct {
-	// Message is what nginx said: Lines, joined.
+	// Message describes the refusal: normally, it is Lines, joined.
 	Message string
 	// Lines are the messages of nginx's lines of level emerg; empty if nginx reported nothing.
 	Lines []string
-	// Disk is the name of the disk that a message is about, on which a system call failed; "" if none is.
+	// Disk is the name of the disk on which a system call failed, according to Lines; "" if Lines name no disk.
 	Disk string
-	// Slow is true if nginx reported nothing in time: it may still take the configuration.
+	// Slow is true if nginx reported nothing in time: nginx may still take the configuration.
 	Slow bool
 }
 
@@ -56,37 +56,39 @@ func refused(lines []string) *RefusedError {
 // Nginx is the nginx of a pod. Apply, Reload and KillStuck must not be called concurrently; the other methods are safe
 // for concurrent use.
 type Nginx struct {
-	// Program is the command that runs nginx. In tests it begins with other words.
+	// Program is the command that runs nginx. In tests, Program begins with other words.
 	Program []string
 	// Root is a prefix of the paths of files; "" in a pod.
 	Root string
 	// URL is the URL of the private port.
 	URL string
-	// Client asks for the version. It must not keep connections, which would lead to old workers.
+	// Client requests the version. It must not keep connections open, because a kept connection would lead to an old
+	// worker.
 	Client *http.Client
-	// TestTimeout bounds nginx -t. TakeTimeout bounds the time until new workers answer.
+	// TestTimeout limits the duration of nginx -t. TakeTimeout limits the time until new workers answer.
 	TestTimeout, TakeTimeout time.Duration
 
 	// leaving are the old workers that are shutting down. Only KillStuck uses it.
 	leaving map[int]oldWorker
-	// replaced are the process ids of workers from before the last reload that nginx took, as far as they still run.
+	// replaced contains the process IDs of the workers that started before the last successful reload and that still
+	// run.
 	replaced []int
 
 	mutex  sync.Mutex
 	emerg  []string
-	reload bool // lines of level emerg are kept
+	reload bool // true while lines of level emerg are kept
 }
 
-// askTime bounds one question for the version. A worker can take the connection and then wait for a disk that hangs,
-// while the others would answer.
+// askTime limits one request for the version. A worker can accept the connection and then wait for a disk that hangs,
+// while other workers would answer.
 const askTime = time.Second
 
-// answersInRow is how many consecutive answers with the new version, each over its own connection, show that the new
-// workers run and the old ones accept no more connections.
+// answersInRow is the number of consecutive answers with the new version after which a reload counts as complete: the
+// new workers run, and the old ones accept no more connections. Each answer comes over its own connection.
 const answersInRow = 5
 
-// Apply makes nginx run the configuration. If nginx does not run yet, the file is left for its start. After a failure
-// the previous file is in place again, and the running nginx continues with it.
+// Apply makes nginx run the configuration. If nginx does not run yet, nginx reads the file when it starts. After a
+// failure the previous file is in place again, and the running nginx continues with it.
 func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []cache.File) error {
 	next := layout.ConfigFile + ".next"
 	if err := n.writeAll(append(slices.Clone(files), cache.File{Path: next, Content: []byte(config.Text)})); err != nil {
@@ -149,7 +151,7 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 	for row := 0; ; {
 		if got, err := n.versionWithin(ctx, askTime); err == nil && got == version {
 			if row++; row == answersInRow {
-				n.replaced = before // those of earlier reloads that still run are among them
+				n.replaced = before // includes workers from before earlier reloads
 				return nil
 			}
 			continue
@@ -160,7 +162,7 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 		}
 		select {
 		case <-ctx.Done():
-			// The master's log line may be lost. More tries would pile up workers.
+			// The master's log line may be lost. Each further reload would add more workers.
 			message := fmt.Sprintf("no worker answers with version %s within %s of the reload", version, n.TakeTimeout)
 			return &RefusedError{Message: message, Slow: true}
 		case <-time.After(10 * time.Millisecond):
@@ -174,7 +176,7 @@ func (n *Nginx) versionWithin(ctx context.Context, limit time.Duration) (string,
 	return n.Version(ctx)
 }
 
-// Version returns the version of the configuration that nginx's workers run, as they answer.
+// Version returns the version of the configuration that nginx's workers run, as one of them reports it.
 func (n *Nginx) Version(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL+"/version", nil)
 	if err != nil {
@@ -192,7 +194,8 @@ func (n *Nginx) Version(ctx context.Context) (string, error) {
 	return string(body), nil
 }
 
-// Emergency takes a line of level emerg from the error log: nginx says there why it does not take a configuration.
+// Emergency receives a line of level emerg from the error log. In such lines, nginx reports why it does not take a
+// configuration.
 func (n *Nginx) Emergency(text string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -219,7 +222,7 @@ func (n *Nginx) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, n.Program[0], args...) //nolint:gosec // the program is ours
 }
 
-// ProgramVersion runs nginx -v.
+// ProgramVersion returns the version that nginx -v prints.
 func (n *Nginx) ProgramVersion(ctx context.Context) (string, error) {
 	output, err := n.command(ctx, "-v").CombinedOutput()
 	if err != nil {
@@ -230,8 +233,8 @@ func (n *Nginx) ProgramVersion(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// HasScripts reports whether nginx has the module for the script of the configurations, and takes the script. An error
-// means that this is not known.
+// HasScripts reports whether nginx has the module for the script in the configurations, and accepts the script. If
+// HasScripts returns an error, this is not known.
 func (n *Nginx) HasScripts(ctx context.Context) (bool, error) {
 	trial := cache.File{Path: layout.ConfigFile + ".scripts", Content: []byte(cache.TrialOfScripts())}
 	script := cache.File{Path: cache.ScriptFile(), Content: []byte(cache.Script)}
@@ -246,8 +249,8 @@ func (n *Nginx) HasScripts(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// aboutScripts reports whether a message of nginx is about the module for scripts: that it is missing or does not fit,
-// or that it does not know a directive or take the script.
+// aboutScripts reports whether a message of nginx shows a problem with the module for scripts. The module may be
+// missing or not fit nginx, it may not know a directive, or it may not accept the script.
 func aboutScripts(line string) bool {
 	return strings.Contains(line, cache.Module) || strings.Contains(line, "js_") ||
 		strings.Contains(line, cache.ScriptFile()) || strings.Contains(line, "Error: ")
@@ -261,7 +264,7 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	done := make(chan error, 1)
-	go func() { done <- cmd.Run() }() // a program that hangs on a disk cannot be killed, so it is not waited for
+	go func() { done <- cmd.Run() }() // nobody waits for a program that hangs on a disk: it cannot be killed
 	var err error
 	select {
 	case err = <-done:
@@ -279,7 +282,8 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 	return e
 }
 
-// process is what nginx writes before a message, unless it writes to a terminal.
+// process matches the IDs of process and thread that nginx writes before a message, unless nginx writes to a
+// terminal.
 var process = regexp.MustCompile(`^\d+#\d+: `)
 
 // complaints returns the errors that nginx -t printed, without times and process ids, which differ each time.
@@ -346,7 +350,8 @@ func (n *Nginx) Write(file cache.File) error {
 	return os.Rename(temporary, n.Root+file.Path)
 }
 
-// sweep deletes files of earlier configurations. nginx can only read the files of the running configuration again.
+// sweep deletes files of earlier configurations. Only the files of the running configuration can be read by nginx
+// again.
 func (n *Nginx) sweep(keep []cache.File) {
 	for _, pattern := range []string{
 		layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*"), layout.ScriptFile("*"),

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// exitGrace is how much longer than worker_shutdown_timeout an old worker may take to end.
+// exitGrace is the time that an old worker may take to end after worker_shutdown_timeout.
 const exitGrace = time.Second
 
-// An old worker does nothing but wait for a disk if every check for blockedTime finds it waiting, and if it goes to
-// sleep at most blockedSleeps times meanwhile. A worker that is only busy sleeps more often.
+// An old worker counts as only waiting for a disk on two conditions. Every check during blockedTime finds it waiting,
+// and it goes to sleep at most blockedSleeps times in this time. A worker that is only busy goes to sleep more often.
 const (
 	blockedTime   = 5 * time.Second
 	blockedSleeps = 100
@@ -23,15 +23,16 @@ const (
 
 // oldWorker is a worker that is shutting down, as KillStuck last saw it.
 type oldWorker struct {
-	// since is when it was first seen.
+	// since is the time at which the worker was first seen.
 	since time.Time
-	// blocked is since when it does nothing but wait for a disk; zero if it does not. sleeps is how often it had gone to
-	// sleep by then.
+	// blocked is the time since which the worker only waits for a disk; zero if it does not. sleeps is how often the
+	// worker had gone to sleep by that time.
 	blocked time.Time
 	sleeps  int64
 }
 
-// next returns the worker as the next check finds it: whether it waits for a disk, and how often it has gone to sleep.
+// next returns the state of the worker after the next check. waits and sleeps are the findings of this check: whether
+// the worker waits for a disk, and how often it has gone to sleep.
 func (w oldWorker) next(now time.Time, waits bool, sleeps int64) oldWorker {
 	switch {
 	case !waits:
@@ -42,17 +43,18 @@ func (w oldWorker) next(now time.Time, waits bool, sleeps int64) oldWorker {
 	return w
 }
 
-// isStuck reports whether the worker is to be killed. timeout is worker_shutdown_timeout.
+// isStuck reports whether the worker must be killed. timeout is worker_shutdown_timeout.
 func (w oldWorker) isStuck(now time.Time, timeout time.Duration) bool {
 	return now.Sub(w.since) > timeout+exitGrace || !w.blocked.IsZero() && now.Sub(w.blocked) >= blockedTime
 }
 
-// KillStuck kills old workers and returns how many it killed: those that have outlived worker_shutdown_timeout and, if
-// workers read for themselves (io.mode Workers), those that do nothing but wait for a disk. nginx cannot close a
-// connection whose read waits for a disk that hangs, so without KillStuck the client waits as long as the disk hangs. A
-// worker that reads for itself keeps all its clients waiting, those of other disks too. KillStuck remembers what it has
-// seen of each worker, so the caller calls it every second or two. The kernel ends a process only when its read
-// returns, which may be never if the device itself hangs.
+// KillStuck kills old workers and returns how many it has killed. It kills workers that have outlived
+// worker_shutdown_timeout. If workers read files themselves (io.mode Workers), it also kills workers that only wait
+// for a disk. nginx cannot close a connection whose read waits for a disk that hangs, so without KillStuck the client
+// would wait as long as the disk hangs. A worker that reads files itself keeps all its clients waiting, including
+// clients of other disks. KillStuck compares its findings about each worker with those of earlier calls, so the
+// caller calls it every second or two. The kernel ends a process only when its read returns. If the device itself
+// hangs, the read may never return.
 func (n *Nginx) KillStuck(now time.Time, timeout time.Duration, readForThemselves bool) int {
 	master, err := n.master()
 	if err != nil {
@@ -95,9 +97,9 @@ func sleepsOf(pid int) (forDisk bool, sleeps int64) {
 	return forDisk, sleeps
 }
 
-// oldWorkers returns the workers of a master that finish their connections and accept no more. A worker says so in its
-// title once it has read the master's message, which one that waits for a disk has not. So those from before the last
-// reload count too.
+// oldWorkers returns the workers of a master that finish their connections and accept no new ones. A worker shows
+// this in its process title once it has read the master's message. A worker that waits for a disk has not read the
+// message. So workers from before the last reload count too.
 func (n *Nginx) oldWorkers(master int) []int {
 	all := workers(master)
 	n.replaced = slices.DeleteFunc(n.replaced, func(pid int) bool {
@@ -113,7 +115,8 @@ func (n *Nginx) oldWorkers(master int) []int {
 	return pids
 }
 
-// workers returns the workers of a master. The value is true for one that says in its title that it is shutting down.
+// workers returns the workers of a master. The value is true for a worker whose process title says that it is
+// shutting down.
 func workers(master int) map[int]bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", master, master))
 	if err != nil {

@@ -6,18 +6,20 @@ import (
 	"strings"
 )
 
-// Denied lists the addresses that nginx never gets, whatever a name server answers.
+// Denied defines which addresses the resolver never gives to nginx, whatever a name server answers.
 type Denied struct {
-	// Always are denied for each name: the pod itself, the API server, the node's link, and what is no single host.
+	// Always are the addresses that are denied for every name. These are the addresses of the pod, the API server and
+	// the node's link, and addresses that do not belong to a single host.
 	Always []netip.Prefix
-	// Others are denied beside these for names outside the cluster. They may have the networks of Services and pods.
+	// Others are the addresses that are also denied for names outside the cluster. They may include the networks of
+	// Services and pods.
 	Others []netip.Prefix
-	// Namespaces are those whose Services may be origins; "*" allows all. The operator checks the names of a spec too,
-	// but a spec that was accepted may be older than the policy of today.
+	// Namespaces are the namespaces whose Services may be origins; "*" allows all. The operator checks the names in a
+	// spec too, but it may have accepted the spec before today's policy.
 	Namespaces []string
 }
 
-// judge returns the part of a reply that nginx may get.
+// judge returns the answer for nginx: the addresses of a reply that nginx may get, and the addresses that are denied.
 func (c Config) judge(r reply) (f found) {
 	denied, allowed := c.denied(r.chain)
 	for _, address := range r.addresses {
@@ -38,11 +40,11 @@ func (c Config) judge(r reply) (f found) {
 	return f
 }
 
-// denied returns what is denied for the last name of a chain of aliases that begins with the name that nginx asked for.
-// allowed is false if the last name must not be an origin.
+// denied returns the addresses that are denied for the last name in a chain of aliases. The chain begins with the
+// name for which nginx asked. allowed is false if the last name must not be an origin.
 //
-// Only the cluster's own name server says what a name of the cluster stands for. So a chain that leaves the cluster has
-// no more rights than a name outside, wherever it ends.
+// Only the cluster's own name server decides what a name in the cluster stands for. So a chain that leaves the
+// cluster has no more rights than a name outside the cluster, wherever the chain ends.
 func (c Config) denied(chain []string) (denied []netip.Prefix, allowed bool) {
 	first, last := chain[0], chain[len(chain)-1]
 	switch {
@@ -65,7 +67,8 @@ func (c Config) isPod(name string) bool {
 // isInside returns true for a name in the cluster's domain.
 func (c Config) isInside(name string) bool { return strings.HasSuffix(name, "."+c.ClusterDomain) }
 
-// mayBeOrigin returns true for the name of a Service, or of a pod of one, that may be an origin.
+// mayBeOrigin returns true for the name of a Service that may be an origin, and for the name of a pod of such a
+// Service.
 func (c Config) mayBeOrigin(name string) bool {
 	labels := strings.Split(strings.TrimSuffix(name, "."+c.ClusterDomain), ".")
 	n := len(labels)

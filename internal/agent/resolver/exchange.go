@@ -11,25 +11,26 @@ import (
 	"github.com/miekg/dns"
 )
 
-// rounds is how often each name server is asked.
+// rounds is the largest number of times that each name server is asked.
 const rounds = 2
 
-// pace is how long the resolver waits for name servers.
+// pace defines how long the resolver waits for name servers.
 type pace struct {
-	// patience is how long nginx waits for an answer at most. It asks again after nginx's resolver_timeout, so a lookup
-	// goes on for lookupTimeout, and the next question finds its result.
+	// patience is the longest time for which the resolver lets nginx wait for an answer. nginx asks again after its
+	// resolver_timeout. So a lookup continues for up to lookupTimeout, and nginx's next query gets its result.
 	patience time.Duration
-	// headStart is how long a name server may take until the next one is asked too.
+	// headStart is how long a name server may take before the resolver asks the next one too.
 	headStart time.Duration
-	// repeatAfter is how long all of them may take until they are asked once more: datagrams can be lost.
+	// repeatAfter is how long all name servers may take before the resolver asks them once more: datagrams can be lost.
 	repeatAfter time.Duration
 }
 
-// usual is the pace beside nginx.
+// usual is the pace of a resolver beside nginx.
 var usual = pace{patience: 1500 * time.Millisecond, headStart: 300 * time.Millisecond, repeatAfter: time.Second}
 
-// exchange asks the name servers, one after another, and returns the first valid answer. It begins with the first one,
-// also if that did not answer before: the others may know less, as a public one beside the cluster's.
+// exchange asks the name servers, one after another, and returns the first valid answer. It always begins with the
+// first name server, even if this server did not answer before. The other servers may know fewer names: for example,
+// a public server beside the cluster's own.
 func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.AddrPort) (*dns.Msg, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -40,7 +41,7 @@ func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.Ad
 	left := slices.Repeat(servers, rounds)
 	results := make(chan result, len(left))
 	asked, failed, err := 0, 0, errors.New("no name server is known yet")
-	next := time.NewTimer(0) //nolint:forbidigo // beside sockets, whose answers no clock moves
+	next := time.NewTimer(0) //nolint:forbidigo // real time: no fake clock moves the sockets
 	defer next.Stop()
 	for failed < len(left) {
 		select {
@@ -64,7 +65,7 @@ func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.Ad
 				return got.answer, nil
 			}
 			failed, err = failed+1, got.err
-			if asked%len(servers) != 0 || failed == asked { // who fails at once gets no head start
+			if asked%len(servers) != 0 || failed == asked { // a server that fails at once gets no head start
 				next.Reset(0)
 			}
 		case <-ctx.Done():
@@ -74,7 +75,8 @@ func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.Ad
 	return nil, err
 }
 
-// ask asks one name server, by UDP, and by TCP if the answer is too long for that. Like nginx, it sends no EDNS.
+// ask asks one name server by UDP. If the answer is too long for UDP, it asks again by TCP. Like nginx, it sends no
+// EDNS.
 func ask(ctx context.Context, name string, server netip.AddrPort) (*dns.Msg, error) {
 	question := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA)
 	answer, err := send(ctx, "udp", question, server)
@@ -101,7 +103,7 @@ func send(ctx context.Context, network string, question *dns.Msg, server netip.A
 	return answer, err
 }
 
-// check returns an error for what does not say which addresses the name has, or that it has none.
+// check returns an error for an answer that states neither the addresses of the name nor that the name has none.
 func check(answer, question *dns.Msg, server netip.AddrPort) error {
 	switch {
 	case !answer.Response || answer.Opcode != dns.OpcodeQuery || len(answer.Question) != 1 ||

@@ -14,29 +14,33 @@ import (
 const (
 	// lookupTimeout limits a lookup.
 	lookupTimeout = 5 * time.Second
-	// lateTTL is the least time for which the result of a lookup is kept that took longer than pace.patience: nginx asks
-	// again only after its resolver_timeout, and waits for as long then.
+	// lateTTL is the shortest time for which the result of a slow lookup is kept, one that took longer than
+	// pace.patience. nginx asks again only after its resolver_timeout. Without a kept result, it would wait as long once
+	// more.
 	lateTTL = 5 * time.Second
-	// maxAliases is how many aliases are followed.
+	// maxAliases is the largest number of aliases that are followed.
 	maxAliases = 8
-	// maxAddresses is how many addresses of a name count. So many fit into a datagram to nginx, with the longest name.
+	// maxAddresses is the largest number of addresses of a name that are used. This many addresses fit into a datagram
+	// to nginx, even with the longest name.
 	maxAddresses = 230
-	// maxNames is how many names are remembered. nginx asks for those of its configuration.
+	// maxNames is the largest number of names whose replies are stored. nginx asks for the names in its configuration.
 	maxNames = 1024
 )
 
-// reply is what the name servers say of a name.
+// reply is the answer of the name servers for a name.
 type reply struct {
-	// chain has the name that was asked for, and the names that it is an alias for; the last one has the addresses.
+	// chain begins with the requested name. The names for which it is an alias follow. The addresses belong to the last
+	// name.
 	chain     []string
 	addresses []netip.Addr
 	expires   time.Time
 }
 
-// names remembers replies by name, at most maxNames.
+// names stores replies by name, at most maxNames of them.
 type names map[string]reply
 
-// add remembers a reply. If there is no room, it forgets what is over, or else everything.
+// add stores a reply. If there is no room, it first removes the expired replies. If there is still no room, it
+// removes all replies.
 func (n names) add(name string, r reply, now time.Time) {
 	if len(n) >= maxNames {
 		for name, r := range n {
@@ -51,9 +55,9 @@ func (n names) add(name string, r reply, now time.Time) {
 	n[name] = r
 }
 
-// lookup returns what the name servers say of a name, or said a moment ago. Several questions for a name are one
-// lookup. ok is false if none has answered in time: the result is then what they said last, the lookup goes on,
-// and the next question finds its result.
+// lookup returns the answer of the name servers for a name, or a recent answer that has not expired. Several queries
+// for a name at the same time share one lookup. ok is false if no name server has answered in time. The result is
+// then the last known answer. The lookup continues, and the next query gets its result.
 func (r *Resolver) lookup(ctx context.Context, name string, c Config) (result reply, ok bool) {
 	begun := r.clock.Now()
 	r.mutex.Lock()
@@ -95,8 +99,8 @@ func (r *Resolver) lookup(ctx context.Context, name string, c Config) (result re
 	}
 }
 
-// resolve asks the name servers for a name, and for the names that it is an alias for if they leave that to us. ttl is
-// for how long the result counts.
+// resolve asks the name servers for a name. If the name is an alias and they do not resolve it to the end, resolve
+// also asks for the names for which it is an alias. ttl is how long the result is valid.
 func (r *Resolver) resolve(
 	ctx context.Context, name string, servers []netip.AddrPort,
 ) (result reply, ttl time.Duration, err error) {
@@ -112,7 +116,7 @@ func (r *Resolver) resolve(
 			return result, 0, err
 		}
 		ttl = max(min(ttl, least), minTTL)
-		// NXDOMAIN is about the last name of the chain (RFC 6604).
+		// NXDOMAIN applies to the last name of the chain (RFC 6604).
 		if len(result.addresses) > 0 || len(result.chain) == before || answer.Rcode == dns.RcodeNameError {
 			return result, ttl, nil
 		}
@@ -124,8 +128,8 @@ var (
 	errOtherOwners    = errors.New("the name server answers for other names")
 )
 
-// read takes the aliases of the chain's last name and the addresses at their end from an answer, and returns the least
-// TTL.
+// read follows the aliases in an answer from the last name of the chain. It appends them to the chain, stores the
+// addresses of the final name, and returns the smallest TTL.
 func (r *reply) read(answer *dns.Msg) (ttl time.Duration, err error) {
 	ttl = maxTTL
 	aliases, addresses := map[string]string{}, map[string][]netip.Addr{}

@@ -8,19 +8,20 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// Nobody is the address of a pod that has none, as it is being replaced. It is a multicast address, to which a TCP
-// connection fails at once. nginx would ask again for a name that does not exist only after 11 s, and an address of
-// before may be somebody else's by now.
+// Nobody is the address that the resolver returns for a pod without an address, such as a pod that is being replaced.
+// It is a multicast address: a TCP connection to it fails at once. If the name did not exist, nginx would ask again
+// only after 11 s. The pod's previous address may belong to somebody else by now.
 var Nobody = netip.MustParseAddr("224.0.0.0")
 
-// told has the addresses of the CacheNode's pods that the operator sent last, and when.
+// told contains the addresses of the CacheNode's pods that the operator has sent last, and the time at which they
+// arrived.
 type told struct {
 	pods map[string]netip.Addr
 	at   time.Time
 }
 
-// address returns the address of a pod. known is false for a name of no pod, and if the operator has sent nothing for
-// [agentapi.AddressesValid].
+// address returns the address of a pod. known is false if the name is not that of a pod, or if the operator has sent
+// no addresses for [agentapi.AddressesValid].
 func (t told) address(name string, c Config, now time.Time) (address netip.Addr, known bool) {
 	if !c.isPod(name) || t.at.IsZero() || now.Sub(t.at) >= agentapi.AddressesValid {
 		return address, false
@@ -32,7 +33,8 @@ func (t told) address(name string, c Config, now time.Time) (address netip.Addr,
 	return address, true
 }
 
-// Tell replaces the addresses of the CacheNode's pods. IPv6 addresses are left out, as nginx asks for none.
+// Tell replaces the addresses of the CacheNode's pods. It leaves out IPv6 addresses, because nginx does not ask for
+// them.
 func (r *Resolver) Tell(a agentapi.Addresses) {
 	pods := map[string]netip.Addr{}
 	for pod, address := range a.Pods {

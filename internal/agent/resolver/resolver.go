@@ -1,10 +1,12 @@
-// Package resolver is the DNS server that nginx asks, on loopback. It knows the CacheNode's pods from the operator,
-// asks the name servers for all other names, and answers no address that an origin may not have.
+// Package resolver implements the DNS server that nginx asks, on loopback. It gets the addresses of the CacheNode's
+// pods from the operator, and asks the name servers for all other names. It never answers with an address that an
+// origin must not have.
 //
 // nginx keeps the addresses of an upstream's server when the answer is SERVFAIL, and drops them when it is NXDOMAIN or
-// empty. So NXDOMAIN is answered only if a name server says so, or if all addresses are denied.
+// empty. So the resolver answers NXDOMAIN only if a name server says that there is no such name or address, or if all
+// addresses are denied.
 //
-// It imports agentapi only. A new source of names is asked in lookup.
+// It imports agentapi only. A new source of addresses goes into the method find.
 package resolver
 
 import (
@@ -29,15 +31,15 @@ import (
 )
 
 const (
-	// datagram is how many bytes of an answer nginx reads. It sends no EDNS.
+	// datagram is the largest number of bytes of an answer that nginx reads. nginx sends no EDNS.
 	datagram = 4096
-	// podTTL is how long nginx keeps the address of a pod. It asks again one second later.
+	// podTTL is how long nginx keeps the address of a pod. nginx asks again one second later.
 	podTTL = time.Second
-	// minTTL and maxTTL are the bounds for what a name server says.
+	// minTTL and maxTTL limit the TTL that a name server returns.
 	minTTL, maxTTL = time.Second, 10 * time.Second
 )
 
-// Config says what the resolver asks and answers.
+// Config defines which name servers the resolver asks, and which addresses it returns.
 type Config struct {
 	// Servers are the name servers, in the order in which they are asked.
 	Servers []netip.AddrPort
@@ -62,7 +64,8 @@ type Resolver struct {
 	config Config
 	told   told
 	names  names
-	// last is the last answer for each name that does not resolve. began is when the resolver began.
+	// last contains the last answer for each name that does not resolve. began is the time at which the resolver
+	// started.
 	last  map[string]found
 	began time.Time
 }
@@ -70,8 +73,8 @@ type Resolver struct {
 // Result is the kind of an answer.
 type Result string
 
-// The results. Absent is for a name that does not exist or has no address, OnlyDenied for one that has only denied
-// addresses, and NoPod for a pod that has none now.
+// The results. Absent is for a name that does not exist or has no address. OnlyDenied is for a name that has only
+// denied addresses. NoPod is for a pod that has no address now.
 const (
 	Resolved   Result = "resolved"
 	Absent     Result = "absent"
@@ -96,7 +99,7 @@ func (r *Resolver) Configure(c Config) {
 	r.config = c
 }
 
-// Serve answers on both sockets until the context ends, and closes them.
+// Serve answers queries on both sockets until the context ends. It then closes the sockets.
 func (r *Resolver) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
@@ -125,7 +128,7 @@ func (r *Resolver) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listen
 
 // answer returns the answer to a question.
 func (r *Resolver) answer(ctx context.Context, question *dns.Msg) *dns.Msg {
-	if len(question.Question) != 1 { // package dns lets a bare header through
+	if len(question.Question) != 1 { // package dns accepts messages without a question
 		return new(dns.Msg).SetRcodeFormatError(question)
 	}
 	answer := new(dns.Msg).SetReply(question)
@@ -158,12 +161,12 @@ type found struct {
 	result    Result
 	addresses []netip.Addr
 	ttl       time.Duration
-	// denied are the addresses that are left out.
+	// denied are the addresses that the answer leaves out.
 	denied []netip.Addr
 	at     time.Time
 }
 
-// find returns what is known of a name, and asks the name servers if it has to.
+// find returns the answer for a name. It asks the name servers only if the answer is not known yet.
 func (r *Resolver) find(ctx context.Context, name string) found {
 	r.mutex.Lock()
 	config, now := r.config, r.clock.Now()
@@ -175,12 +178,12 @@ func (r *Resolver) find(ctx context.Context, name string) found {
 	case known:
 		return found{result: Resolved, addresses: []netip.Addr{address}, ttl: podTTL}
 	case config.isPod(name) && now.Sub(r.began) < agentapi.AddressesValid:
-		return found{result: Failed} // the operator may be about to tell; what nginx has from before is as good until then
+		return found{result: Failed} // the operator may send the address soon; nginx keeps its earlier addresses until then
 	}
 	reply, ok := r.lookup(ctx, name, config)
 	f := config.judge(reply)
 	f.ttl = max(reply.expires.Sub(r.clock.Now()), minTTL)
-	if !ok && len(f.denied) == 0 { // what nginx has been told must not stay if it is denied now
+	if !ok && len(f.denied) == 0 { // nginx must not keep an address that is denied now
 		return found{result: Failed}
 	}
 	if config.isPod(name) {
@@ -209,10 +212,12 @@ func (r *Resolver) note(name string, f found) {
 	}
 }
 
-// forgotten is how long a name counts that nginx no longer asks for. nginx asks again after eleven seconds at most.
+// forgotten is how long a name still counts after nginx has last asked for it. nginx asks again after eleven seconds
+// at most.
 const forgotten = 30 * time.Second
 
-// Problem returns which names have no address for nginx because all their addresses are denied; nil if there are none.
+// Problem returns an error that lists the names whose addresses are all denied, so that nginx gets none; nil if there
+// are no such names.
 func (r *Resolver) Problem() error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// crowd bounds the connections of a server. One connection too many ends the one that has waited longest for a whole
-// request, so that clients which send nothing cannot keep the kubelet out. If all connections are being answered, the
-// new one ends. It is safe for concurrent use.
+// crowd limits the number of connections of a server. If a new connection exceeds the limit, crowd closes the
+// connection that has waited longest for a complete request. So clients that send nothing cannot keep the kubelet
+// out. If all connections are being answered, crowd closes the new connection. It is safe for concurrent use.
 type crowd struct {
 	most int
 
 	mutex sync.Mutex
-	// waiting has a number for each connection, which grows: the lowest has waited longest. A connection that is being
-	// answered has the number answering.
+	// waiting contains a number for each connection. The numbers grow, so the connection with the lowest number has
+	// waited longest. A connection that is being answered has the number answering.
 	waiting map[*member]int64
 	last    int64
 }
@@ -40,7 +40,7 @@ func (m *member) Close() error {
 
 func newCrowd(most int) *crowd { return &crowd{most: most, waiting: map[*member]int64{}} }
 
-// add adds a connection, and ends another one if that is one too many.
+// add adds a connection. If there are then too many connections, add closes one of them.
 func (c *crowd) add(connection net.Conn) net.Conn {
 	m := &member{connection, c}
 	c.mutex.Lock()
@@ -71,12 +71,12 @@ func (c *crowd) longest(other *member) *member {
 	return found
 }
 
-// set notes that a connection's request is being answered, or that it waits for the next one.
+// set records whether a connection's request is being answered, or the connection waits for its next request.
 func (c *crowd) set(m *member, isAnswered bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if _, known := c.waiting[m]; !known {
-		return // it has ended
+		return // the connection was closed
 	}
 	c.last++
 	c.waiting[m] = c.last
@@ -85,7 +85,7 @@ func (c *crowd) set(m *member, isAnswered bool) {
 	}
 }
 
-// listener is a listener whose connections are a crowd.
+// listener is a listener that adds its connections to a crowd.
 type listener struct {
 	net.Listener
 	crowd *crowd
@@ -100,10 +100,10 @@ func (l listener) Accept() (net.Conn, error) {
 	return l.crowd.add(connection), nil
 }
 
-// memberKey is the key of a request's connection in its context.
+// memberKey is the key under which the context of a request stores the connection.
 type memberKey struct{}
 
-// withMember returns the ConnContext of a server whose connections are a crowd.
+// withMember returns a context with the connection. It is the ConnContext of a server whose connections are in a crowd.
 func withMember(ctx context.Context, connection net.Conn) context.Context {
 	if encrypted, ok := connection.(*tls.Conn); ok {
 		connection = encrypted.NetConn()

@@ -1,8 +1,9 @@
-// Package server has the HTTP servers of the agent. One serves health and metrics in plain text. One serves reports to
-// the operator only: client and server authenticate by certificates. One serves programs in the pod.
+// Package server provides the three HTTP servers of the agent. The first serves health and metrics without TLS. The
+// second serves reports, only to the operator: client and server authenticate by certificates. The third serves
+// programs in the pod.
 //
-// It may import agentapi, objects, purge and naming. A new request is a route with its limits; what answers it is a
-// field of the server.
+// It may import agentapi, objects, purge and naming. A new request needs a route with its limits. The code that
+// answers it is a parameter of Plain, Reports or Local.
 package server
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// Plain serves health and metrics. started reports whether nginx may start, ready whether it serves.
+// Plain serves health and metrics. started reports whether nginx may start, and ready reports whether nginx serves.
 func Plain(metrics http.Handler, started func() bool, ready func(context.Context) bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
@@ -48,23 +49,23 @@ func Plain(metrics http.Handler, started func() bool, ready func(context.Context
 	return mux
 }
 
-// maxUpdate is how many bytes of purges are read at once.
+// maxUpdate is the largest number of bytes that are read of a request with purges.
 const maxUpdate = 64 << 20
 
-// purgeWait is how long an answer waits until purges are applied.
+// purgeWait is the longest time for which an answer waits until the purges are applied.
 const purgeWait = time.Second
 
-// Purger takes purges, see package purge of the agent.
+// Purger receives and applies purges, see package purge of the agent.
 type Purger interface {
 	Receive(purge.Update) error
 	Wait(ctx context.Context, place int64)
 	Done(after int64) purge.Done
 }
 
-// maxAddresses is how many bytes of addresses are read.
+// maxAddresses is the largest number of bytes that are read of a request with addresses.
 const maxAddresses = 256 << 10
 
-// Reports serves the agent's report, and takes purges, and where the other pods are.
+// Reports serves the agent's report. It receives purges and the addresses of the other pods.
 func Reports(report func() agentapi.Report, purger Purger, tell func(agentapi.Addresses)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+agentapi.ReportPath, func(w http.ResponseWriter, _ *http.Request) {
@@ -81,7 +82,7 @@ func Reports(report func() agentapi.Report, purger Purger, tell func(agentapi.Ad
 			ctx, cancel := context.WithTimeout(r.Context(), purgeWait)
 			defer cancel()
 			purger.Wait(ctx, update.Head)
-		} // otherwise the answer says what is missing
+		} // otherwise, the answer shows what is missing
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(purger.Done(update.After)) // the client went away
 	})
@@ -97,21 +98,22 @@ func Reports(report func() agentapi.Report, purger Purger, tell func(agentapi.Ad
 	return mux
 }
 
-// maxQuery is how many bytes of a query are read. After listTimeout, an answer lacks what a disk has not given yet: the
-// plugin waits for two minutes. It waits for ten seconds for a copy.
+// maxQuery is the largest number of bytes that are read of a query. After listTimeout, the agent answers without the
+// objects that a disk has not returned yet: the plugin waits for two minutes. After copyTimeout, the agent stops
+// looking for a copy: for a copy, the plugin waits for ten seconds.
 const (
 	maxQuery    = 8 << 20
 	listTimeout = 100 * time.Second
 	copyTimeout = 8 * time.Second
 )
 
-// Caches knows what is cached, see package purge of the agent.
+// Caches finds cached objects, see package purge of the agent.
 type Caches interface {
 	List(context.Context, objects.Query) (objects.Answer, error)
 	Copy(context.Context, objects.Lookup) (objects.Copy, error)
 }
 
-// Local tells programs in the pod what is cached.
+// Local tells programs in the pod which objects are cached.
 func Local(caches Caches) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+objects.Path, answers(caches.List, listTimeout))
@@ -119,7 +121,7 @@ func Local(caches Caches) http.Handler {
 	return mux
 }
 
-// answers takes questions as JSON, and answers within a time.
+// answers returns a handler that reads a query as JSON, and answers it within a time.
 func answers[Q, A any](ask func(context.Context, Q) (A, error), within time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var question Q
@@ -141,8 +143,8 @@ func answers[Q, A any](ask func(context.Context, Q) (A, error), within time.Dura
 	}
 }
 
-// TLS reads the key, the certificate and the authority from the folder for each connection: there are few connections,
-// and the kubelet replaces the files when the operator rotates them.
+// TLS returns a configuration that reads the key, the certificate and the authority from the folder for each
+// connection. There are few connections, and the kubelet replaces the files when the operator rotates them.
 func TLS(dir string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -165,15 +167,15 @@ func TLS(dir string) *tls.Config {
 				Certificates: []tls.Certificate{certificate},
 				ClientAuth:   tls.RequireAndVerifyClientCert,
 				ClientCAs:    clients,
-				// The authority signs a certificate for agents too.
+				// The authority also signs certificates for agents.
 				VerifyConnection: isOperator,
 			}, nil
 		},
 	}
 }
 
-// ListenLocal listens on a socket in the file system that only this user can open. It replaces that of an agent that
-// has ended.
+// ListenLocal listens on a socket in the file system that only this user can open. It replaces the socket of an agent
+// that has ended.
 func ListenLocal(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -188,16 +190,16 @@ func ListenLocal(ctx context.Context, path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Limits are what a server allows its clients.
+// Limits are the limits that a server sets for its clients.
 type Limits struct {
-	// Connections is how many connections there are at most.
+	// Connections is the largest number of connections at a time.
 	Connections int
 	// Read is how long a client may take to send a request, and Write how long the answer may take.
 	Read, Write time.Duration
 }
 
-// The limits of the agent's servers. Health and metrics are open to everyone who reaches the pod. Reports get a request
-// of up to maxUpdate bytes, and the local server answers after up to listTimeout.
+// The limits of the agent's servers. Health and metrics are open to everyone who reaches the pod. The server for
+// reports gets requests of up to maxUpdate bytes. The local server answers after up to listTimeout.
 var (
 	PlainLimits  = Limits{Connections: 128, Read: 10 * time.Second, Write: 30 * time.Second}
 	ReportLimits = Limits{Connections: 32, Read: time.Minute, Write: 90 * time.Second}
@@ -222,7 +224,7 @@ func Serve(
 	return ServeOn(ctx, listener, handler, tlsConfig, limits)
 }
 
-// ServeOn serves as Serve does, on a listener, which it closes.
+// ServeOn does the same as Serve on an existing listener, which it closes in the end.
 func ServeOn(
 	ctx context.Context, on net.Listener, handler http.Handler, tlsConfig *tls.Config, limits Limits,
 ) error {
@@ -248,7 +250,7 @@ func newServer(handler http.Handler, limits Limits) *http.Server {
 	}
 }
 
-// isOperator refuses a certificate of the operator's authority that is not the operator's.
+// isOperator refuses certificates that the operator's authority has signed for anybody but the operator.
 func isOperator(state tls.ConnectionState) error {
 	if name := state.PeerCertificates[0].Subject.CommonName; !strings.HasPrefix(name, naming.OperatorSubject+" ") {
 		return fmt.Errorf("%q is not the operator", name)

@@ -17,19 +17,19 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// Orphans removes temporary files of nginx that belong to nobody. nginx writes what it fetches to a temporary file
-// beside the object's file, and renames it in the end. A process that is killed leaves its temporary files, and nginx
-// neither removes nor counts them (max_size).
+// Orphans removes temporary files of nginx that belong to no running process. nginx writes a fetched response to a
+// temporary file beside the object's file, and renames the temporary file in the end. A killed process leaves its
+// temporary files behind. nginx neither removes these files nor counts them towards max_size.
 //
 // A process writes only to files that it has created, so a temporary file that was last written before the oldest
-// process started belongs to nobody.
+// process started belongs to no running process.
 type Orphans struct {
-	// Store is the disk or the memory tier, and Folders has the folders of its caches (proxy_cache_path).
+	// Store is the name of the disk or the memory tier, and Folders lists the folders of its caches (proxy_cache_path).
 	Store   string
 	Folders []string
-	// Processes says when nginx's processes started. ok is false while nginx does not run.
+	// Processes returns the start times of nginx's processes. ok is false while nginx does not run.
 	Processes func() (p reload.Processes, ok bool)
-	// IsUsable is true while the disk is healthy.
+	// IsUsable returns true while the disk is healthy.
 	IsUsable func() bool
 	// Removed is called for each file that was removed.
 	Removed func()
@@ -38,24 +38,26 @@ type Orphans struct {
 }
 
 const (
-	// lookEvery is the time between two looks at nginx's processes.
+	// lookEvery is the time between two checks of nginx's processes.
 	lookEvery = 2 * time.Second
-	// againAfter is the time after which what killed workers have left is removed although the master is the same.
+	// againAfter is the time after which the files of killed workers are removed even if the master has not restarted.
 	againAfter = 24 * time.Hour
-	// clockError is more than what the times of files and processes differ by because of the kernel's resolution (10 ms).
+	// clockError is larger than any difference between the times of files and of processes that comes from the kernel's
+	// resolution (10 ms).
 	clockError = 100 * time.Millisecond
-	// foldersRead is how many folders are read in a second.
+	// foldersRead is the largest number of folders that are read in a second.
 	foldersRead = 4000
 )
 
-// pass is a pass over the folders: when it began, and for which oldest process. The zero value is none.
+// pass is the last complete pass over the folders: the time at which it began, and the start of the oldest process at
+// that time, as [reload.Processes] gives it. The zero value means that there was no pass.
 type pass struct {
 	began time.Time
 	of    time.Duration
 }
 
-// isDue reports whether another pass is due: once after each start of the master when no older process runs any more,
-// and once a day if other processes run now.
+// isDue reports whether another pass is due. One pass is due after each start of the master, when no older process
+// runs any more. Later, a pass is due once a day if the oldest process is newer than at the last pass.
 func (p pass) isDue(now time.Time, nginx reload.Processes) bool {
 	if nginx.Oldest <= p.of {
 		return false
@@ -86,7 +88,7 @@ func (o *Orphans) Run(ctx context.Context) {
 	}
 }
 
-// Remove removes the temporary files that were last written before a time, and returns how many those were.
+// Remove removes the temporary files that were last written before a time, and returns the number of removed files.
 func (o *Orphans) Remove(ctx context.Context, before time.Time) (removed int, err error) {
 	w := walk{Orphans: o, before: before.Add(-clockError), pace: rate.NewLimiter(foldersRead, foldersRead)}
 	for _, folder := range o.Folders {
@@ -110,7 +112,7 @@ var (
 	errFailed = errors.New("the disk has failed")
 )
 
-// maxLevels is how many levels of folders a cache has (levels=1:2).
+// maxLevels is the number of folder levels in a cache (levels=1:2).
 const maxLevels = 2
 
 func (w *walk) folder(ctx context.Context, path string, depth int) error {

@@ -8,15 +8,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// Owners say which keys a pod has, and on which of its disks. The zero value has every key on every disk.
+// Owners decide which keys belong to a pod, and to which of its disks. With the zero value, every key belongs to the
+// pod and to every disk.
 type Owners struct {
 	pod         string
 	pods, disks []shard.Tree
 	id          string
 }
 
-// NewOwners returns the owners for a pod by several plans, of pods and of disks: a key is the pod's by any of them.
-// Without plans of pods, all keys are the pod's, and without plans of disks, they are on all disks.
+// NewOwners returns the owners for a pod from several plans of pods and of disks. A key belongs to the pod or to a
+// disk if any of the plans says so. Without plans of pods, all keys belong to the pod. Without plans of disks, they
+// belong to all disks.
 func NewOwners(pod int, pods, disks []shard.Plan) Owners {
 	o := Owners{pod: fleet.Name(pod)}
 	id := []string{o.pod}
@@ -33,7 +35,7 @@ func NewOwners(pod int, pods, disks []shard.Plan) Owners {
 	return o
 }
 
-// Have returns true if a key is the pod's and on a disk.
+// Have returns true if a key belongs to the pod and to the given disk.
 func (o Owners) Have(disk, key string) bool {
 	return owns(o.pods, o.pod, fleet.KeyPrefix+key) && owns(o.disks, disk, key)
 }

@@ -1,8 +1,8 @@
-// Package sweep removes from a disk what it need not keep: objects that are stale for too long, and those of keys that
-// are elsewhere now.
+// Package sweep removes files from a disk that need not be kept. These are objects that have been stale for too long,
+// objects whose keys belong elsewhere now, objects of unused generations, and temporary files of killed processes.
 //
-// It may import index, cachefile, reload, and what says where a key is. A new reason to remove a file is a Reason and a
-// case of Rules.
+// It may import index, cachefile, reload, and the packages that decide where a key belongs. A new reason to remove a
+// file needs a Reason and a case in Rules.
 package sweep
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
 )
 
-// Reason is why a file was removed.
+// Reason is the reason why a file was removed.
 type Reason string
 
-// The reasons. Cut is for files that a crash of the node has cut, see package crash, and Orphan for temporary files
-// that belong to nobody, see [Orphans]; a sweep gives the others.
+// The reasons. Cut is for files that a crash of the node has cut, see package crash. Orphan is for temporary files
+// that belong to no running process, see [Orphans]. A sweep gives the other reasons.
 const (
 	Keep    Reason = ""
 	Stale   Reason = "stale"
@@ -29,26 +29,29 @@ const (
 // Reasons returns the reasons for which files are removed.
 func Reasons() []Reason { return []Reason{Stale, Foreign, Cut, Hidden, Orphan} }
 
-// spare is how long a file is kept after it has become useless. It is for clocks that differ and for edits that are
-// taken back.
+// spare is how long a file is kept after it has become useless. It allows for clocks that differ, and for edits that
+// users undo.
 const spare = time.Hour
 
-// Rules say which files are kept. With the zero value, a file is kept until it is stale for as long as it says itself.
+// Rules decide which files are kept. With the zero value, a file is kept until it has been stale for the time Stale
+// of its [index.Entry], plus spare.
 type Rules struct {
-	// Stale is how long the policy allows objects to be served stale. What a response allows itself comes first if that
-	// is longer.
+	// Stale is how long the policy allows objects to be served stale. If a response itself allows a longer time, the
+	// longer time counts.
 	Stale time.Duration
-	// Handover is how long keys that move are filled from where they were; IsHandover is true while that lasts.
+	// Handover is how long the objects of keys that have moved are filled from the previous pod or disk. IsHandover is
+	// true during a hand-over.
 	Handover   time.Duration
 	IsHandover bool
-	// Owners say which keys are on which disk of the pod, and Since is when they were first seen.
+	// Owners decide which keys belong to which disk of the pod. Since is the time at which these owners were first seen.
 	Owners Owners
 	Since  time.Time
-	// Generations are those of the disk's keys under which nginx can find objects; nil for all.
+	// Generations are the generations of the disk's keys under which nginx can find objects; nil means all generations.
 	Generations []int64
 }
 
-// After returns the rules that follow on others at a moment: Since stays while the owners are the same.
+// After returns the rules with Since set, as the successors of the rules before: Since stays the same while the
+// owners are the same, and is now otherwise.
 func (r Rules) After(before Rules, now time.Time) Rules {
 	r.Since = now
 	if r.Owners.id == before.Owners.id && !before.Since.IsZero() {
@@ -57,8 +60,8 @@ func (r Rules) After(before Rules, now time.Time) Rules {
 	return r
 }
 
-// Reason returns why a file is to be removed from a disk; Keep if it is not. A file of a foreign key that was stored
-// after Since is kept: the key's owner did not answer then, and may not answer yet.
+// Reason returns why a file must be removed from a disk; Keep if it must not. A file whose key belongs elsewhere is
+// kept if it was stored after Since: the owner of the key did not answer then, and may still not answer.
 func (r Rules) Reason(disk string, e index.Entry, now time.Time) Reason {
 	switch {
 	case r.Generations != nil && !slices.Contains(r.Generations, e.Generation):

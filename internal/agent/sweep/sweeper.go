@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// first is the time between the completion of an index and the first sweep, and every that between two sweeps.
+	// first is the time between the completion of an index and the first sweep. every is the time between two sweeps.
 	first = 10 * time.Minute
 	every = time.Hour
-	// looked is how many entries of the index are read in a second, and removed how many files are removed.
+	// looked is the largest number of index entries that are read in a second. removed is the largest number of files
+	// that are removed in a second.
 	looked  = 2000
 	removed = 100
-	// again is the time between two looks at whether the disk has other work.
+	// again is the time between two checks whether the disk has other work.
 	again = time.Second
 )
 
@@ -29,7 +30,8 @@ const (
 type Sweeper struct {
 	Disk   string
 	Keeper *index.Keeper
-	// Rules are those of the moment. ok is false while the disk has other work, for which a sweep waits.
+	// Rules returns the present rules. ok is false while the disk has other work; a sweep waits for the end of this
+	// work.
 	Rules func() (r Rules, ok bool)
 	// Removed is called for each file that was removed.
 	Removed func(Reason)
@@ -37,7 +39,7 @@ type Sweeper struct {
 	Clock   clock.Clock
 }
 
-// Run sweeps at intervals until the context ends. A sweep that fails is tried again as the next one.
+// Run sweeps at intervals until the context ends. After a sweep that fails, the next sweep follows at its usual time.
 func (s *Sweeper) Run(ctx context.Context) {
 	if _, err := s.rules(ctx); err != nil {
 		return
@@ -49,7 +51,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// Sweep looks at all that the index has, once, and removes what the rules do not keep.
+// Sweep checks each entry of the index once, and removes the files that the rules do not keep.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	looks, removals := rate.NewLimiter(looked, looked/10), rate.NewLimiter(removed, removed/10)
 	for folder := range cachekey.Folder(cachekey.Folders) {
@@ -82,12 +84,12 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// remove removes a file, unless the index is wrong about it and reads it again. nginx may have renewed the
-// file, or a purge of many files may have made it invalid.
+// remove removes a file, unless the file shows that its entry in the index is outdated. In this case, the keeper
+// reads the file again. nginx may have renewed the file, or a purge of many files may have made it invalid.
 func (s *Sweeper) remove(rules Rules, f cachekey.File) error {
 	e, ok, err := s.Keeper.Read(f)
 	if err != nil {
-		return nil //nolint:nilerr // the keeper, too, leaves a file alone that cannot be read
+		return nil //nolint:nilerr // a file that cannot be read is left alone, as the keeper does
 	}
 	reason := rules.Reason(s.Disk, e, s.Clock.Now())
 	if !ok || reason == Keep {
@@ -101,7 +103,7 @@ func (s *Sweeper) remove(rules Rules, f cachekey.File) error {
 	return nil
 }
 
-// rules waits until the disk has no other work.
+// rules waits until the disk has no other work, and returns the present rules.
 func (s *Sweeper) rules(ctx context.Context) (Rules, error) {
 	for {
 		if rules, ok := s.Rules(); ok {

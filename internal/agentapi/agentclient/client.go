@@ -1,6 +1,8 @@
-// Package agentclient reads the reports of agents for the operator, and sends them purges and the addresses of pods.
+// Package agentclient is the operator's client for agents. It reads their reports, and sends them purges and the
+// addresses of pods.
 //
-// It imports agentapi and purge. A new request to agents is a method here, and a call of package agents.
+// It imports agentapi and purge. For a new request to agents, add a method here and a function to Calls in package
+// agents.
 package agentclient
 
 import (
@@ -18,14 +20,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// maxReport is how many bytes a client reads. An agent is trusted with its pod, not with the operator's memory.
+// maxReport is the maximum size of a report that a client reads, in bytes. An agent is trusted with its pod, but must
+// not be able to use up the operator's memory.
 const maxReport = 256 << 10
 
-// Client reads agents' reports, and sends purges and the addresses of pods. It keeps connections open between what it
-// sends, but not between reads. It is safe for concurrent use.
+// Client reads agents' reports, and sends purges and the addresses of pods. It reuses connections for the requests
+// that send something, but opens a new connection for each read. It is safe for concurrent use.
 type Client struct{ reads, sends http.Client }
 
-// idle is how long a connection stays open for what is sent next.
+// idle is the time for which an unused connection stays open for the next request that sends something.
 const idle = 30 * time.Second
 
 // New returns a client for the agents of one CacheNode. It follows no redirects.
@@ -43,13 +46,14 @@ func New(config *tls.Config) *Client {
 	}
 }
 
-// maxDone is how many bytes of an answer about purges a client reads.
+// maxDone is the maximum size of an agent's answer about purges that a client reads, in bytes.
 const maxDone = 4 << 20
 
-// ErrCannotPurge is the error of [Client.Purge] for an agent that does not know purges.
+// ErrCannotPurge is the error that [Client.Purge] returns for an agent that does not support purges.
 var ErrCannotPurge = errors.New("the agent is too old to purge: delete the pod, so that it is recreated with a new one")
 
-// Purge sends a part of the journal to the agent at an address "host:port", and returns what the agent has done.
+// Purge sends a part of the journal of purges to the agent at an address "host:port". It returns which part of the
+// journal the agent has carried out.
 func (c *Client) Purge(ctx context.Context, address string, update purge.Update) (done purge.Done, err error) {
 	text, err := json.Marshal(update)
 	if err != nil {
@@ -59,7 +63,7 @@ func (c *Client) Purge(ctx context.Context, address string, update purge.Update)
 	if err != nil {
 		return done, err
 	}
-	request.Header["Idempotency-Key"] = nil // is not sent, and allows another try if the agent has closed the connection
+	request.Header["Idempotency-Key"] = nil // not sent; lets net/http retry after the agent has closed the connection
 	response, err := c.sends.Do(request)
 	if err != nil {
 		return done, err
@@ -75,11 +79,11 @@ func (c *Client) Purge(ctx context.Context, address string, update purge.Update)
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxDone)).Decode(&done); err != nil {
 		return done, fmt.Errorf("the agent's answer: %w", err)
 	}
-	_, _ = io.CopyN(io.Discard, response.Body, 1) // up to its end, so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, response.Body, 1) // read to the end, so that the connection can be used again
 	return purge.Sanitize(done), nil
 }
 
-// Tell tells the agent at an address "host:port" where the pods of its CacheNode are.
+// Tell sends the addresses of the pods of its CacheNode to the agent at an address "host:port".
 func (c *Client) Tell(ctx context.Context, address string, addresses agentapi.Addresses) error {
 	text, err := json.Marshal(addresses)
 	if err != nil {
@@ -102,8 +106,8 @@ func (c *Client) Tell(ctx context.Context, address string, addresses agentapi.Ad
 	return nil
 }
 
-// Report reads the report of the agent at an address "host:port", as [agentapi.Sanitize] returns it. A report that is
-// too large, or that has more disks than a spec can have, is an error.
+// Report reads the report of the agent at an address "host:port", and returns the result of [agentapi.Sanitize]. It
+// returns an error for a report that is too large, or that lists more disks than a spec can have.
 func (c *Client) Report(ctx context.Context, address string) (agentapi.Report, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+agentapi.ReportPath, nil)
 	if err != nil {
@@ -117,7 +121,8 @@ func (c *Client) Report(ctx context.Context, address string) (agentapi.Report, e
 	if response.StatusCode != http.StatusOK {
 		return agentapi.Report{}, fmt.Errorf("the agent answers with status %d", response.StatusCode)
 	}
-	// A disk of two bytes takes a hundred times as much memory when decoded, so boundedDisks limits their number.
+	// A disk that takes two bytes as JSON takes a hundred times as much memory after decoding. boundedDisks therefore
+	// limits the number of disks.
 	var answer struct {
 		agentapi.Report
 		Disks boundedDisks `json:"disks"`
@@ -129,7 +134,7 @@ func (c *Client) Report(ctx context.Context, address string) (agentapi.Report, e
 	return agentapi.Sanitize(answer.Report, time.Now()), nil
 }
 
-// boundedDisks is a list that does not decode with more than [agentapi.MaxDisks] disks.
+// boundedDisks is a list of disks whose decoding fails if there are more than [agentapi.MaxDisks].
 type boundedDisks []agentapi.DiskReport
 
 // UnmarshalJSON implements [json.Unmarshaler].

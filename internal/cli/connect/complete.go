@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// completionTimeout limits how long a shell waits for names.
+// completionTimeout is the longest time for which a shell waits for names.
 const completionTimeout = 3 * time.Second
 
 // completion is a function that completes an argument or the value of a flag.
@@ -36,7 +36,7 @@ func (f *Flags) completeFlags(command *cobra.Command) {
 			return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 		},
 	} {
-		_ = command.RegisterFlagCompletionFunc(name, complete) // the flags exist
+		_ = command.RegisterFlagCompletionFunc(name, complete) // fails only for a flag that does not exist
 	}
 }
 
@@ -75,8 +75,9 @@ func (f *Flags) CompleteNodes(command *cobra.Command, args []string, word string
 	})(command, args, word)
 }
 
-// podsAndDisks returns what may follow the arguments POD DISK...: the pods of the CacheNodes, or the disks of the pod
-// that are not among the arguments. It is pure.
+// podsAndDisks returns the names that can come next in the arguments POD DISK.... For the first argument, these are
+// the pods of the CacheNodes. For the others, these are the disks of the pod that are not among the arguments yet. It
+// is pure.
 func podsAndDisks(cacheNodes []v1alpha1.CacheNode, args []string) (names []string) {
 	for _, c := range cacheNodes {
 		for _, pod := range c.Status.Pods {
@@ -96,7 +97,7 @@ func podsAndDisks(cacheNodes []v1alpha1.CacheNode, args []string) (names []strin
 	return names
 }
 
-// fromCacheNodes completes with names that follow from the CacheNodes of the namespace.
+// fromCacheNodes returns a completion whose names are computed from the CacheNodes of the namespace.
 func (f *Flags) fromCacheNodes(names func(list []v1alpha1.CacheNode, args []string) []string) completion {
 	return f.fromCluster(func(ctx context.Context, cluster *Cluster, args []string) ([]string, error) {
 		cacheNodes := &v1alpha1.CacheNodeList{}
@@ -105,7 +106,7 @@ func (f *Flags) fromCacheNodes(names func(list []v1alpha1.CacheNode, args []stri
 	})
 }
 
-// fromCluster completes with names that the cluster has.
+// fromCluster returns a completion whose names are read from the cluster.
 func (f *Flags) fromCluster(names func(context.Context, *Cluster, []string) ([]string, error)) completion {
 	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		cluster, err := f.Connect()

@@ -1,6 +1,6 @@
-// Package connect reaches the cluster that the user's kubeconfig and flags name, for the plugin's verbs that need one.
+// Package connect connects the plugin's verbs to the cluster that the user's kubeconfig and flags select.
 //
-// It imports the API's types only. Another way to say which cluster, or as whom, goes here.
+// It imports the API's types only. Another way to select the cluster or the user belongs here.
 package connect
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Flags are kubectl's own for reaching a cluster, such as --context and --namespace.
+// Flags are kubectl's own flags for the selection of a cluster, such as --context and --namespace.
 type Flags struct {
 	config *genericclioptions.ConfigFlags
 }
@@ -28,7 +28,7 @@ func Add(command *cobra.Command) *Flags {
 	return f
 }
 
-// Cluster is a connection, and the namespace that the user selected.
+// Cluster is a connection to a cluster, with the namespace that the user selected.
 type Cluster struct {
 	client.Client
 	Kubernetes kubernetes.Interface
@@ -36,7 +36,7 @@ type Cluster struct {
 	Namespace  string
 }
 
-// Connect prepares a connection. It sends nothing yet.
+// Connect prepares a connection. It does not send a request yet.
 func (f *Flags) Connect() (*Cluster, error) {
 	config, err := f.config.ToRESTConfig()
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package file reads CacheNodes from files, for the plugin's verbs that take one.
+// Package file reads CacheNodes from files, for the plugin's verbs that take a file.
 //
-// It imports schema and validation, which check what it reads. Another kind of file or object that verbs read goes
-// here.
+// It imports schema and validation, which check the CacheNodes. Another kind of file or object that verbs read
+// belongs here.
 package file
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// NoReplicas is an annotation on a CacheNode that was read from a document without spec.replicas: somebody else sets
-// them. It is never sent anywhere.
+// NoReplicas is an annotation on a CacheNode that was read from a document without spec.replicas. It means that
+// somebody else sets the number of replicas. It is never sent anywhere.
 const NoReplicas = "file.cachenode.io/no-replicas"
 
-// Read reads every CacheNode in the file at path; the path - stands for in. It skips other kinds, because such a file
-// may hold the origin too.
+// Read reads every CacheNode in the file at path. If path is -, it reads from in. It skips other kinds, because such
+// a file may also contain the objects of the origin.
 func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 	if path != "-" {
 		opened, err := os.Open(path) //nolint:gosec // the user's choice
@@ -96,7 +96,7 @@ func hasReplicas(document []byte) bool {
 	return yaml.Unmarshal(document, &object) == nil && object.Spec.Replicas != nil
 }
 
-// One reads the only CacheNode in a file.
+// One reads the only CacheNode in a file. It returns an error if there is more than one.
 func One(path string, in io.Reader) (*v1alpha1.CacheNode, error) {
 	cacheNodes, err := Read(path, in)
 	if err != nil {
@@ -108,7 +108,7 @@ func One(path string, in io.Reader) (*v1alpha1.CacheNode, error) {
 	return cacheNodes[0], nil
 }
 
-// Named reads the CacheNode with a name in a file.
+// Named reads the CacheNode with the given name from a file.
 func Named(path, name string, in io.Reader) (*v1alpha1.CacheNode, error) {
 	cacheNodes, err := Read(path, in)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package output has the flag --output of the plugin's verbs, and the codes with which the plugin exits.
+// Package output implements the flag --output of the plugin's verbs, and defines the exit codes of the plugin.
 //
-// It imports no package of the project. Another format, or another exit code, goes here.
+// It imports no package of the project. Another output format, or another exit code, belongs here.
 package output
 
 import (
@@ -14,29 +14,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The forms for programs.
+// The output formats for programs.
 const (
 	JSON = "json"
 	YAML = "yaml"
 )
 
-// Flag is the flag --output. "" is the form for people.
+// Flag is the flag --output. The value "" stands for the format for people.
 type Flag struct {
 	Value   string
 	allowed []string
 }
 
-// Add adds the flag to a command. others are the forms that the verb has besides json and yaml; usage says what they
-// are.
+// Add adds the flag to a command. others are the formats that the verb supports besides json and yaml. usage
+// describes them.
 func Add(command *cobra.Command, usage string, others ...string) *Flag {
 	f := &Flag{allowed: append([]string{JSON, YAML}, others...)}
 	command.Flags().StringVarP(&f.Value, "output", "o", "", "json or yaml for programs"+usage)
-	_ = command.RegisterFlagCompletionFunc("output", // the flag exists
+	_ = command.RegisterFlagCompletionFunc("output", // fails only for a flag that does not exist
 		cobra.FixedCompletions(f.allowed, cobra.ShellCompDirectiveNoFileComp))
 	return f
 }
 
-// Check finds a form that the verb does not have.
+// Check returns an error for a format that the verb does not support.
 func (f *Flag) Check() error {
 	if f.Value == "" || slices.Contains(f.allowed, f.Value) {
 		return nil
@@ -48,7 +48,7 @@ func (f *Flag) Check() error {
 // IsForPrograms returns true for json and yaml.
 func (f *Flag) IsForPrograms() bool { return f.Value == JSON || f.Value == YAML }
 
-// Write writes a value for programs.
+// Write writes a value in the format for programs.
 func (f *Flag) Write(out io.Writer, value any) error {
 	if f.Value == YAML {
 		text, err := yaml.Marshal(value)
@@ -63,7 +63,7 @@ func (f *Flag) Write(out io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// Exit has the plugin exit with a code, after everything was said.
+// Exit is the error that makes the plugin exit with a code, after all output was written.
 type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit with %d", int(e)) }

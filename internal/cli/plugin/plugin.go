@@ -1,6 +1,6 @@
-// Package plugin is the kubectl plugin with all its verbs.
+// Package plugin assembles the kubectl plugin from its verbs.
 //
-// It imports the verbs. A new verb is a line here.
+// It imports the verbs. For a new verb, add a line here.
 package plugin
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/validate"
 )
 
-// New makes the command. Cobra adds "completion" for bash, zsh and fish.
+// New returns the command of the plugin. Cobra adds the verb "completion" for bash, zsh and fish.
 func New(version string) *cobra.Command {
 	command := &cobra.Command{
 		Use:           "kubectl-cachenode",

@@ -1,6 +1,6 @@
-// Package podexec runs commands in the containers of pods, for the plugin's verbs that look into them.
+// Package podexec runs commands in the containers of pods, for the plugin's verbs that inspect pods.
 //
-// It imports connect, and agentapi to print what a pod says. What runs in a pod is a verb's business.
+// It imports connect, and agentapi to print the output of a pod. Each verb decides what it runs in a pod.
 package podexec
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 )
 
-// maxError limits how much of a command's standard error goes into an error, in bytes.
+// maxError is the maximum number of bytes that an error contains of a command's standard error.
 const maxError = 4 << 10
 
 // Run runs a command and returns what it writes to its standard output. It needs the rights to get and create
@@ -28,7 +28,7 @@ func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, c
 	return RunWith(ctx, cluster, pod, container, nil, command...)
 }
 
-// RunWith runs a command as Run does, and writes to its standard input.
+// RunWith runs a command as Run does, and writes stdin to the standard input of the command.
 func RunWith(
 	ctx context.Context, cluster *connect.Cluster, pod, container string, stdin io.Reader, command ...string,
 ) ([]byte, error) {
@@ -46,7 +46,7 @@ func RunWith(
 	if err != nil {
 		return nil, err
 	}
-	// Like kubectl: an old API server, or a proxy in front of it, may not take a WebSocket.
+	// As kubectl does: an old API server, or a proxy in front of it, may not accept a WebSocket.
 	executor, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})

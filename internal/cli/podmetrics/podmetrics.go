@@ -1,7 +1,7 @@
-// Package podmetrics asks the pods of a CacheNode for their metrics, for the plugin's verbs that show numbers.
+// Package podmetrics reads the metrics of a CacheNode's pods, for the plugin's verbs that show numbers.
 //
-// It imports connect, agentapi for the names in metrics, and layout for the port. Another number that a verb shows is a
-// field here.
+// It imports connect, agentapi for the names in metrics, and layout for the port. For another number that a verb
+// shows, add a field here.
 package podmetrics
 
 import (
@@ -23,44 +23,46 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// Disk is what the metrics of a pod say of a disk. Counters count since the agent started; those of requests count a
-// sample.
+// Disk contains the metrics of a pod about a disk. Counters count since the agent started. The counters of requests
+// count only a sample of the requests.
 type Disk struct {
 	Size, UsedBytes, Hits, Requests float64
-	// CacheBytes is the estimated size of the cache's files. UsedBytes is what the file system has in use, including what
-	// others have there.
+	// CacheBytes is the estimated size of the cache's files. UsedBytes is the number of bytes in use on the file system,
+	// including the files of others.
 	CacheBytes float64
-	// Bytes counts the bytes sent to clients, Overflows the tasks that found the queue full.
+	// Bytes counts the bytes sent to clients. Overflows counts the tasks that found the queue full.
 	Bytes, Overflows float64
-	// FirstByte counts, by number of seconds, the requests whose first byte came within so many seconds.
+	// FirstByte contains, for each number of seconds, the number of requests whose first byte came within this time.
 	FirstByte map[float64]float64
 	// Sampling is the share of requests that are counted, from 0 to 1.
 	Sampling float64
 }
 
-// Pod has what the metrics of a pod say.
+// Pod contains the metrics of a pod.
 type Pod struct {
-	// Disks are the disks by name. Requests that never chose a disk have the name "".
+	// Disks are the metrics of the disks, by the name of the disk. Requests for which no disk was chosen are under the
+	// name "".
 	Disks   map[string]Disk
 	Routing Routing
 }
 
-// Routing is what the metrics of a pod say of the keys that pods share. Counters count since the agent started.
+// Routing contains the metrics of a pod about the keys that pods share. Counters count since the agent started.
 type Routing struct {
 	// Share is the pod's share of the keys, from 0 to 1.
 	Share float64
-	// Peer and StandIn count the requests that the owner of a key or its stand-in answered, Bytes what they sent. All are
-	// a sample.
+	// Peer counts the requests that the owner of a key answered. StandIn counts the requests that the owner's stand-in
+	// answered. Bytes counts the bytes of these answers. All three count a sample.
 	Peer, StandIn, Bytes float64
 	// Unanswered counts the hops that got no answer.
 	Unanswered float64
-	// Filled counts the objects that were filled from the pod or disk that had them, Fetched those from the origin.
+	// Filled counts the objects that were filled from the pod or disk that had them. Fetched counts the objects that
+	// came from the origin.
 	Filled, Fetched float64
 	// Sampling is the share of requests that are counted, from 0 to 1.
 	Sampling float64
 }
 
-// Used says for people how much of the disk is in use; "-" if that is unknown.
+// Used returns a text for people that shows how much of the disk is in use; "-" if that is unknown.
 func (n Disk) Used() string {
 	if n.Size == 0 {
 		return "-"
@@ -68,19 +70,22 @@ func (n Disk) Used() string {
 	return fmt.Sprintf("%.0f%% of %.1f GiB", 100*n.UsedBytes/n.Size, n.Size/(1<<30))
 }
 
-// HitRatio says for people which share of the disk's requests were HITs; "-" if there were none.
+// HitRatio returns a text for people that shows which share of the disk's requests were HITs; "-" if there were no
+// requests.
 func (n Disk) HitRatio() string { return HitRatio(n.Hits, n.Requests, n.Sampling) }
 
-// enoughSamples is how many sampled requests make a ratio: it is then off by less than 10% of all requests as a rule.
+// enoughSamples is the number of sampled requests that suffices for a ratio. The ratio of so many usually differs by
+// less than 10% of all requests from the ratio of all requests.
 const enoughSamples = 30
 
-// IsEnough returns true if a number of counted requests makes a ratio. If all requests are counted, any number does.
+// IsEnough returns true if a number of counted requests suffices for a ratio. If all requests are counted, any number
+// suffices.
 func IsEnough(requests, sampling float64) bool {
 	return requests > 0 && (sampling >= 1 || requests >= enoughSamples)
 }
 
-// HitRatio says for people which share of counted requests were HITs; "-" if there were none, and "too few" if so few
-// of a sample say nothing.
+// HitRatio returns a text for people that shows which share of the counted requests were HITs. It returns "-" if
+// there were no requests, and "too few" if the sample is too small for a ratio.
 func HitRatio(hits, requests, sampling float64) string {
 	switch {
 	case requests == 0:
@@ -91,7 +96,7 @@ func HitRatio(hits, requests, sampling float64) string {
 	return fmt.Sprintf("%.1f%%", 100*hits/requests)
 }
 
-// All estimates the number of the disk's requests, of which only a sample is counted.
+// All estimates the number of all requests of the disk from the counted sample.
 func (n Disk) All() float64 {
 	if n.Sampling == 0 {
 		return 0
@@ -99,8 +104,8 @@ func (n Disk) All() float64 {
 	return n.Requests / n.Sampling
 }
 
-// Read asks the pods for their metrics, some at a time. It leaves out pods that do not answer; the error says why the
-// last of them did not.
+// Read reads the metrics of the pods, some pods at a time. It omits pods that do not answer. The error says why the
+// last of these pods did not answer.
 func Read(ctx context.Context, cluster *connect.Cluster, pods []string) (map[string]Pod, error) {
 	var mutex sync.Mutex
 	var failed error
@@ -127,7 +132,7 @@ func Read(ctx context.Context, cluster *connect.Cluster, pods []string) (map[str
 			return nil
 		})
 	}
-	_ = group.Wait() // none returns an error
+	_ = group.Wait() // none of the functions returns an error
 	return all, failed
 }
 
@@ -150,7 +155,7 @@ func parse(text io.Reader) (Pod, error) {
 	each("cachenode_disk_size_bytes", func(n *Disk, _ string, v float64) { n.Size = v })
 	each("cachenode_cache_size_bytes", func(n *Disk, _ string, v float64) { n.CacheBytes = v })
 	each("cachenode_disk_used_bytes", func(n *Disk, _ string, v float64) { n.UsedBytes = v })
-	// Requests that went past the disk are counted one by one; the others are sampled.
+	// Requests that bypassed their disk are all counted. Of the other requests, only a sample is counted.
 	pastDisk := func(cache string) bool { return cache == agentapi.CacheOtherDisk || cache == agentapi.CacheUncached }
 	each("cachenode_requests_total", func(n *Disk, cache string, v float64) {
 		if pastDisk(cache) {
@@ -191,7 +196,7 @@ func parse(text io.Reader) (Pod, error) {
 	return Pod{Disks: numbers, Routing: parseRouting(families, sampling)}, nil
 }
 
-// parseRouting reads what the agent's metrics say of the keys that pods share.
+// parseRouting reads the agent's metrics about the keys that pods share.
 func parseRouting(families map[string]*dto.MetricFamily, sampling float64) Routing {
 	sum := func(family, name, value string) (total float64) {
 		for _, m := range families[family].GetMetric() {

@@ -1,7 +1,8 @@
-// Package podobjects asks the pods of a CacheNode what they have cached, for the plugin's verbs that list it.
+// Package podobjects asks the pods of a CacheNode what they have cached, for the plugin's verbs that list cached
+// objects.
 //
-// It imports podexec, and purge and objects for the question and the answer. Another question to the agent's programs
-// goes here.
+// It imports podexec, and purge and objects for the types of questions and answers. Another question to the agent's
+// programs belongs here.
 package podobjects
 
 import (
@@ -26,29 +27,29 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// Store is what a disk of a pod has, or its memory tier.
+// Store contains what a disk of a pod, or the memory tier of a pod, has cached.
 type Store struct {
 	Pod string
 	objects.Store
 }
 
-// Where returns the disk, as POD/DISK.
+// Where returns the name of the store, as POD/DISK.
 func (s Store) Where() string { return s.Pod + "/" + s.Name }
 
 // IsMemory returns true for a memory tier.
 func (s Store) IsMemory() bool { return s.Name == purge.MemoryStore }
 
 const (
-	// askTimeout limits how long a pod may take. A listing looks at every object that matches.
+	// askTimeout is the time limit for a pod's answer. A listing examines every object that matches.
 	askTimeout = 2 * time.Minute
-	// copyTimeout limits how long a pod may take to look for one object.
+	// copyTimeout is the time limit for a pod's search for one object.
 	copyTimeout = 10 * time.Second
-	// atOnce is how many pods are asked at a time.
+	// atOnce is the number of pods that are asked at the same time.
 	atOnce = 16
 )
 
-// Ask asks all pods of a CacheNode. problems say what is missing. It needs the rights to get CacheNodes, and to get and
-// create pods/exec.
+// Ask sends a query to all pods of a CacheNode. problems says what is missing from the result. Ask needs the rights
+// to get CacheNodes, and to get and create pods/exec.
 func Ask(
 	ctx context.Context, cluster *connect.Cluster, name string, q objects.Query,
 ) (stores []Store, problems []string, err error) {
@@ -71,7 +72,7 @@ func Ask(
 			return nil
 		})
 	}
-	_ = group.Wait() // it has no errors
+	_ = group.Wait() // none of the functions returns an error
 	for i, pod := range pods {
 		if failed[i] != nil {
 			problems = append(problems, failed[i].Error())
@@ -90,18 +91,18 @@ func Ask(
 	return stores, problems, nil
 }
 
-// Copy asks a pod what it has of an object. It needs the rights to get and create pods/exec.
+// Copy asks a pod what it has cached of an object. It needs the rights to get and create pods/exec.
 func Copy(ctx context.Context, cluster *connect.Cluster, pod string, q objects.Lookup) (objects.Copy, error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	found, err := ask[objects.Copy](ctx, cluster, pod, "copy", q)
-	if err != nil && strings.Contains(err.Error(), "want install DIR, run") { // it does not know the question
+	if err != nil && strings.Contains(err.Error(), "want install DIR, run") { // the agent does not know it
 		return found, fmt.Errorf("%s: its agent is older than this plugin: restart the pod", pod)
 	}
 	return found, err
 }
 
-// ask asks the agent of a pod by its verb.
+// ask sends a question to the agent of a pod by a verb of the agent's program.
 func ask[A any](ctx context.Context, cluster *connect.Cluster, pod, verb string, question any) (answer A, err error) {
 	query, err := json.Marshal(question)
 	if err != nil {
@@ -118,7 +119,7 @@ func ask[A any](ctx context.Context, cluster *connect.Cluster, pod, verb string,
 	return answer, nil
 }
 
-// Size returns a number of bytes for people.
+// Size returns a number of bytes as a text for people.
 func Size(bytes int64) string { return humanize.IBytes(uint64(max(bytes, 0))) }
 
 // Incomplete returns an error that lists problems; nil if there are none.

@@ -1,7 +1,7 @@
 // Package table writes tables as kubectl does, with colours on a terminal only.
 //
-// It imports the API's types, for states that have a colour, and agentapi to print what a pod says. Another colour or
-// kind of cell goes here.
+// It imports the API's types, for states that have a colour, and agentapi to print texts of pods. Another colour or
+// kind of cell belongs here.
 package table
 
 import (
@@ -23,8 +23,8 @@ type Table struct {
 	colours bool
 }
 
-// New makes a table. state is the column, counted from 0, whose words are coloured on a terminal; -1 for none. Colours
-// are left out if the environment has NO_COLOR (https://no-color.org).
+// New returns a table. state is the column, counted from 0, whose words are coloured on a terminal; -1 for none.
+// There are no colours if the environment variable NO_COLOR is set (https://no-color.org).
 func New(out io.Writer, state int, columns ...string) *Table {
 	t := &Table{writer: table.NewWriter(), colours: IsTerminal(out) && os.Getenv("NO_COLOR") == ""}
 	t.writer.SetOutputMirror(out)
@@ -40,10 +40,10 @@ func New(out io.Writer, state int, columns ...string) *Table {
 	return t
 }
 
-// maxCell limits a cell, in bytes.
+// maxCell is the maximum length of a cell, in bytes.
 const maxCell = 512
 
-// Row adds a row. It leaves out the characters that terminals act on, because a part of the text comes from pods.
+// Row adds a row. It removes the characters that terminals interpret, because a part of the text comes from pods.
 func (t *Table) Row(cells ...string) {
 	row := make(table.Row, len(cells))
 	for i, c := range cells {
@@ -55,7 +55,7 @@ func (t *Table) Row(cells ...string) {
 // Write writes all rows.
 func (t *Table) Write() { t.writer.Render() }
 
-// colour highlights the states that need a look.
+// colour colours a state: red if it needs attention, and green if it does not.
 func colour(value any) string {
 	word, _ := value.(string)
 	switch word {
@@ -67,7 +67,7 @@ func colour(value any) string {
 	return text.FgRed.Sprint(word)
 }
 
-// IsTerminal returns true if out is a terminal, so that a person reads it.
+// IsTerminal returns true if out is a terminal, which means that a person reads the output.
 func IsTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

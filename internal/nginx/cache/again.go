@@ -11,41 +11,44 @@ import (
 )
 
 const (
-	// again is the gateway's location for such requests, fetchAgain the one for those of the location fetch, and failed
-	// the one for requests that are not sent again.
+	// again is the gateway's location that sends a request to the origin again. fetchAgain is the same for requests of
+	// the location fetch. failed is the location for requests that are not sent again.
 	again      = "@again"
 	fetchAgain = "@fetch_again"
 	failed     = "@failed"
-	// againVariable is again or failed. againInFetch is fetchAgain or failed.
+	// againVariable contains the location again or failed. againInFetch contains the location fetchAgain or failed.
 	againVariable = "$again"
 	againInFetch  = "$again_in_fetch"
-	// orUnready is broken for a request for which no server has an address, and else failed. So a pod that has just
-	// started, and does not know the origin's addresses yet, counts as one that does not answer.
+	// orUnready contains the location broken if no server has an address for the request, and the location failed
+	// otherwise. A pod that has just started may not know the origin's addresses yet. That pod then counts as a pod that
+	// does not answer.
 	orUnready = "$or_unready"
-	// once is the gateway's location for methods of which nothing is known, onceVariable the variable that is 1 for them.
+	// once is the gateway's location for requests with unknown methods. onceVariable is 1 for such requests.
 	once         = "@once"
 	onceVariable = "$is_sent_once"
-	// timesAgain is how often a request is sent again. With the first time, that is six times to a single address. Of a
-	// Service with three endpoints one of which goes away, fewer than one in 700 requests meets that one so often.
+	// timesAgain is how often a request is sent again. Including the first time, a single address gets a request six
+	// times. If one of a Service's three endpoints goes away, fewer than one in 700 requests goes to that endpoint all
+	// six times.
 	timesAgain = 5
 )
 
-// nginx counts failures by address and Kubernetes has Services, so the two differ about what has failed. A request that
-// the origin does not answer makes nginx take all addresses that it was sent to for failed, though they answer other
-// requests. And behind the one address of a Service, another endpoint would have answered.
+// nginx counts failures by address, but the address of a Kubernetes Service can lead to several endpoints. If the
+// origin does not answer a request, nginx marks all addresses to which the request was sent as failed, although they
+// answer other requests. And behind the single address of a Service, another endpoint would have answered.
 //
-// Therefore each address stands in the upstream a second time, as a backup that never counts as failed: an address that
-// has failed is asked last. If the spec has backups of its own, there is no place for that, as nginx has one group of
-// backups. A request for which no server was left then goes to againName. So does a request that is safe to send twice
-// and that got no byte, whatever servers there are. A time-out is not tried again: it would cost a client another one,
-// and a slow origin another request.
+// Therefore each address is in the upstream a second time, as a backup that never counts as failed. So an address
+// that has failed is asked last. If the spec has backups of its own, that is not possible, because nginx has only one
+// group of backups. A request that finds no server left then goes to the upstream againName. A request that is safe
+// to send twice and got no byte also goes there, whatever servers the spec has. A request that timed out is not tried
+// again. The client would wait for a second timeout, and a slow origin would get a second request.
 //
 // A request with a body is not sent to againName, because the body passes through and cannot be sent again. But nginx
-// itself asks another server if the first closed the connection, also after it has sent all, unless the method is POST,
-// PATCH or LOCK. It takes every other method for idempotent (RFC 9110, section 9.2.2), and those that it does not know.
-// So these have a location in which no other server is asked.
+// itself asks another server if the first one closed the connection, even after the whole request was sent. It does
+// not do so for the methods POST, PATCH and LOCK. It treats every other method as idempotent (RFC 9110, section
+// 9.2.2), also methods that it does not know. Therefore requests with unknown methods go to a location that asks no
+// other server.
 
-// lastly returns the lines of servers that are asked if all others have failed.
+// lastly returns the servers that nginx asks after all others have failed.
 func (b backend) lastly() []v1alpha1.OriginServer {
 	servers := b.Servers
 	if b.hasBackups() || len(servers) == 1 && !resolves(servers[0]) { // nginx always asks a single address
@@ -64,18 +67,19 @@ func (b backend) triesAgain() bool {
 	return ptr.Deref(retries.Tries, 0) != 1 && slices.Contains(retries.When, "Error")
 }
 
-// asksAgain returns true if the gateway has the location again.
+// asksAgain returns true if the gateway contains the location again.
 func (b backend) asksAgain() bool { return b.triesAgain() || b.hasBackups() }
 
-// againName returns the name of the upstream of requests that are sent again. None of its servers is ever taken to have
-// failed.
+// againName returns the name of the upstream for requests that are sent again. nginx never marks a server of this
+// upstream as failed.
 func (b backend) againName() string { return b.name + "_again" }
 
-// urlAgain returns the URL of that upstream.
+// urlAgain returns the URL of the upstream againName.
 func (b backend) urlAgain() conf.Expression { return conf.Expression(b.Scheme + "://" + b.againName()) }
 
-// againUpstream returns the upstream of requests that are sent again. nginx asks each line once, and a name may have
-// one address, so there are as many lines as a request is sent again.
+// againUpstream returns the upstream for requests that are sent again. nginx asks each server line only once, and a
+// name may have only one address. So the upstream has at least as many lines as the number of times that a request is
+// sent again.
 func (b backend) againUpstream() conf.Block {
 	if !b.asksAgain() {
 		return nil
@@ -91,8 +95,8 @@ func (b backend) againUpstream() conf.Block {
 	return conf.Block{conf.B("upstream", conf.Literals(b.againName()), append(upstream, b.originKeepalive()...)...)}
 }
 
-// againMaps returns the maps that say which requests are sent again. $upstream_addr ends with the name of the group if
-// no server was left.
+// againMaps returns the maps that decide which requests are sent again. If no server was left, $upstream_addr ends
+// with the name of the upstream.
 func (m gatewayMaps) againMaps() conf.Block {
 	if !m.backend.asksAgain() {
 		return nil
@@ -101,7 +105,8 @@ func (m gatewayMaps) againMaps() conf.Block {
 		"$upstream_bytes_received/$upstream_addr"
 	rows := conf.Block{
 		conf.D("default", conf.Literal(failed)),
-		// Sent to no server. What comes before " : " are the pods and disks from which the object could not be filled.
+		// The request was sent to no server. Before " : ", the variable lists the pods and disks from which the object
+		// could not be filled.
 		conf.Row(conf.Expression("~^[^:]*:0*:.*/(?:.* : )?"+m.backend.name+"$"), conf.Literal(again)),
 	}
 	if m.backend.triesAgain() {
@@ -114,7 +119,7 @@ func (m gatewayMaps) againMaps() conf.Block {
 		conf.D("default", conf.Literal(failed)), conf.Row(conf.Literal(again), conf.Literal(fetchAgain)))}
 }
 
-// toOnce makes the gateway's first location pass requests with an unknown method on to their own.
+// toOnce makes the gateway's first location pass requests with an unknown method on to the location once.
 func toOnce() conf.Block {
 	return conf.Block{
 		conf.D("error_page", conf.Literal("422"), conf.Literal("="), conf.Literal(once)),
@@ -135,7 +140,7 @@ func (g gateway) onceLocation() conf.Directive {
 		conf.D("proxy_next_upstream", conf.Literal("off")), conf.D("proxy_pass", g.backend.url()))...)
 }
 
-// orAgain makes a location of the gateway send a request again if the variable says so.
+// orAgain makes a location of the gateway pass a request that failed with 502 on to the location in the variable.
 func (g gateway) orAgain(variable string) conf.Block {
 	if !g.backend.asksAgain() {
 		return nil
@@ -154,14 +159,14 @@ func (g gateway) unready() conf.Block {
 	}
 }
 
-// unreadyMap returns the map for orUnready. $upstream_addr ends with the name of the group if no server was left.
+// unreadyMap returns the map for orUnready. If no server was left, $upstream_addr ends with the name of the upstream.
 func (m gatewayMaps) unreadyMap() conf.Directive {
 	return conf.Map("$upstream_addr", orUnready,
 		conf.D("default", conf.Literal(failed)),
 		conf.Row(conf.Expression("~(?:^|[ ,])"+m.backend.name+"(?:_again)?$"), conf.Literal(broken)))
 }
 
-// repeats is the gateway's part that sends requests again.
+// repeats is the part of the gateway that sends requests again.
 type repeats struct{ gateway }
 
 // locations returns the locations that send a request again.
@@ -170,7 +175,7 @@ func (a repeats) locations() conf.Block {
 		return nil
 	}
 	when := conf.Literal("error")
-	if !a.backend.triesAgain() { // no server was left, and one is asked
+	if !a.backend.triesAgain() { // for requests that found no server left: one server is asked
 		when = "off"
 	}
 	ask := append(conf.Block{

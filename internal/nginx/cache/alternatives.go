@@ -7,9 +7,10 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// alternatives returns a regular expression for names, some of which end in a star. rest is the one for the star. The
-// names contain no character that has a meaning in nginx's syntax (see v1alpha1.NamePattern). Names with a common
-// beginning share it, because nginx tries one alternative after another for each argument that a client sends.
+// alternatives returns a regular expression that matches the given names. Some names end in a star; rest is the
+// expression that replaces the star. The names contain no character with a meaning in nginx's syntax (see
+// v1alpha1.NamePattern). Names with the same beginning share that part of the expression, because nginx tries one
+// alternative after another for each argument that a client sends.
 func alternatives(names []v1alpha1.NamePattern, rest string) string {
 	list := make([]string, len(names))
 	for i, n := range names {
@@ -19,7 +20,7 @@ func alternatives(names []v1alpha1.NamePattern, rest string) string {
 	return branch(slices.Compact(list), rest)
 }
 
-// branch returns the expression for sorted names, or for what is left of them after a common beginning.
+// branch returns the expression for sorted names, or for the parts that follow the beginning that the names share.
 func branch(names []string, rest string) string {
 	if slices.Contains(names, "*") {
 		return rest
@@ -50,11 +51,11 @@ func branch(names []string, rest string) string {
 	return choice(branches)
 }
 
-// guards finds the lookaheads of choice, which save nothing but time.
+// guards matches the lookaheads that choice adds. Their only use is to save time.
 var guards = regexp.MustCompile(`[(][?]=\[(?:\\.|[^\\])-(?:\\.|[^\\])\][)]`)
 
-// choice returns the expression for one of several sorted branches, each of which begins with another character.
-// Lookaheads for the first character have nginx try few of them.
+// choice returns an expression that matches one of several sorted branches. Each branch begins with a different
+// character. Lookaheads for the first character limit how many branches nginx tries.
 func choice(branches []string) string {
 	if len(branches) == 1 {
 		return regexp.QuoteMeta(branches[0][:1]) + branches[0][1:]

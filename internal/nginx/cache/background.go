@@ -9,45 +9,49 @@ import (
 )
 
 const (
-	// background and renewer are the gateway's locations for a renewal in the background, toRenewer and inBackground the
-	// paths of their mirror requests.
+	// background and renewer are the gateway's locations for a renewal in the background. toRenewer and inBackground are
+	// the paths of the mirror requests that these locations send.
 	background   = "@background"
 	renewer      = "@renewer"
 	toRenewer    = "/.cachenode-renewer"
 	inBackground = "/.cachenode-background"
 
-	// renewingZone counts such renewals by key.
+	// renewingZone counts the renewals in the background, by key.
 	renewingZone = "renewing"
 
 	// Values of stateHeader, see renewal.go.
 	stateBackground = "BACKGROUND"
 	stateRenewer    = "RENEWER"
 
-	// askedState is the value of stateHeader, and askedFormer that of formerHeader, with renewals in the background.
+	// askedState is the value of stateHeader if the gateway renews copies in the background. askedFormer is then the
+	// value of formerHeader.
 	askedState  = "$asked_state"
 	askedFormer = "$asked_former"
-	// renewedKey is the key of the copy, without the generation of its disk. A mirror request has another path.
+	// renewedKey is the key of the copy, without the generation of its disk. It is in a variable, because a mirror
+	// request has another path.
 	renewedKey = "$renewed_key"
 )
 
-// With cache.backgroundUpdate, nginx gives the client the stale copy and renews it in a subrequest. Until that is over,
-// it reads no other request from the client's connection. So the subrequest gets an answer from the gateway at once,
-// which is not stored, and the gateway renews the copy in a mirror request:
+// With cache.backgroundUpdate, nginx sends the client the stale copy and renews the copy in a subrequest. Until the
+// subrequest ends, nginx reads no other request from the client's connection. Therefore the gateway answers the
+// subrequest at once, with a response that is not stored. It renews the copy in a mirror request:
 //
 //	background ─▶ renewer ─▶ expired
 //
-// nginx notes for a copy which request renews it, and a background request renews it even if there is another. The
-// location renewer takes so much time that the client's request has mostly ended, and the mirror request is noted
-// instead: the requests that come next get the stale copy without asking the gateway. If it has not ended, they ask the
-// gateway, and limit_conn lets one renewal of the copy run at a time.
+// nginx records for each copy which request renews it. A background request renews the copy even if another request
+// already does. The location renewer takes so much time that the client's request has usually ended. nginx then
+// records the mirror request instead, and the next requests get the stale copy without asking the gateway. If the
+// client's request has not ended, the next requests ask the gateway, and limit_conn allows one renewal of the copy at
+// a time.
 
-// renewsInBackground returns true if the gateway renews stale copies by itself.
+// renewsInBackground returns true if the gateway renews stale copies in the background.
 func (s site) renewsInBackground() bool {
 	return len(s.disks) > 0 && ptr.Deref(s.Cache.BackgroundUpdate, false)
 }
 
-// backgroundMaps returns the maps that say what a renewal in the background asks the gateway for, and which key the
-// copy has. nginx counts the bytes of a client's request, and none for its subrequests.
+// backgroundMaps returns the maps for renewals in the background: for what a renewal asks the gateway, and for the
+// key of the copy. nginx counts the bytes of a client's request, but not those of its subrequests, so $request_length
+// is 0 for a subrequest.
 func (m gatewayMaps) backgroundMaps() conf.Block {
 	if !m.renewsInBackground() {
 		return nil
@@ -71,16 +75,16 @@ func (m gatewayMaps) backgroundMaps() conf.Block {
 				conf.Expression(gatewayDisk+" $request_method ")+m.schemeInKey()+" $host")),
 		conf.D("limit_conn_zone", conf.Expression(renewedKey), conf.Literal("zone="+renewingZone+":1m")),
 	}
-	if m.fillsFromDisks() { // has these maps
+	if m.fillsFromDisks() { // fillFromDisks has added these maps
 		return block
 	}
 	return append(block, formerParts()...)
 }
 
-// backgrounds is the gateway's part that renews copies after clients have got them.
+// backgrounds is the part of the gateway that renews copies after clients have received them.
 type backgrounds struct{ gateway }
 
-// locations returns the gateway's locations.
+// locations returns the gateway's locations for renewals in the background.
 func (b backgrounds) locations() conf.Block {
 	if !b.renewsInBackground() {
 		return nil
@@ -104,18 +108,21 @@ func (b backgrounds) locations() conf.Block {
 	}
 }
 
-// mirrors returns a location of the gateway that answers at once, and not with anything to store.
+// mirrors returns a location of the gateway that answers at once, with a response that is not stored. It also sends a
+// mirror request to the path.
 func mirrors(name, path string, more ...conf.Directive) conf.Directive {
 	return location(name, append(more,
 		conf.D("mirror", conf.Literal(path)), conf.D("mirror_request_body", conf.OnOff(false)),
-		// A connection takes no other request until the mirror request is done, so each serves one request only.
+		// A connection takes no other request until the mirror request has ended, so each connection serves only one
+		// request.
 		conf.D("keepalive_timeout", conf.Literal("0")),
 		conf.D("if_modified_since", conf.Literal("off")),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Literal("0")),
 		conf.D("empty_gif"))...)
 }
 
-// mirror returns a location of the gateway that asks the gateway, by its URL, for something else.
+// mirror returns a location of the gateway that sends the request to the gateway's own URL once more, with another
+// value of stateHeader.
 func mirror(gateway conf.Expression, path string, state conf.Argument, more ...conf.Directive) conf.Directive {
 	return exactly(path, append(conf.Block{
 		conf.D("internal"),

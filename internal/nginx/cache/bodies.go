@@ -7,26 +7,28 @@ import (
 )
 
 const (
-	// withBody is the gateway's location for GET and HEAD with a body, bodyInGateway the variable that is 1 for such
-	// requests.
+	// withBody is the gateway's location for GET and HEAD requests with a body. bodyInGateway is the variable that is 1
+	// for such requests.
 	withBody      = "@with_body"
 	bodyInGateway = "$gateway_body"
-	// largestSurprise is how much of a body that no header announces is kept in memory until all of it has come.
+	// largestSurprise is the maximum size of a body that no header announces. nginx keeps such a body in memory until it
+	// is complete.
 	largestSurprise = "64k"
 )
 
-// Over HTTP/2 and HTTP/3, a body needs no header that announces it, and the end of a request without a body may come in
-// a packet after its header. So a server of clients cannot tell at once whether such a GET has a body. It takes the GET
-// for one that a cache may answer, waits for its end before it asks the gateway or another pod, and refuses more than
-// largestSurprise with 413. Then the body's length is known and sent on. The first question to another pod has no body.
+// Over HTTP/2 and HTTP/3, a request can have a body that no header announces. The end of a request without a body may
+// come in a packet after its header. So a server for clients cannot tell at once whether such a GET has a body. It
+// treats the GET as a request that a cache may answer. It waits for the end of the request before it asks the gateway
+// or another pod, and refuses a body of more than largestSurprise with 413. After that, the length of the body is
+// known and is sent on. The first question to another pod has no body.
 //
-// The gateway passes a GET with a body on without conditions or anything that others may have asked for, and says that
-// the response is not to be stored.
+// The gateway passes a GET with a body on without the conditions and ranges that the cache has added. It marks the
+// response as not to be stored.
 
-// awaitsBody makes a location wait for the end of a request.
+// awaitsBody makes a location wait for the end of a request before it passes the request on.
 func (s site) awaitsBody() conf.Block {
 	if slices.Contains(s.Cache.Methods, "POST") {
-		return nil // its bodies pass through, and may be large
+		return nil // the bodies of a POST pass through, and may be large
 	}
 	return conf.Block{
 		conf.D("proxy_request_buffering", conf.OnOff(true)),
@@ -35,8 +37,8 @@ func (s site) awaitsBody() conf.Block {
 	}
 }
 
-// bodyMaps returns the map for bodyInGateway, and those for what the cache, and not the client, has asked for. Lookups
-// are answered without the origin.
+// bodyMaps returns the map for bodyInGateway, and the maps for conditions and ranges that the client and not the
+// cache has sent. Lookups do not count in bodyInGateway, because the gateway answers them without the origin.
 func bodyMaps() conf.Block {
 	whose := func(variable, when conf.Expression, clients conf.Argument) conf.Directive {
 		return conf.Map(when, "$body_"+variable,
@@ -54,7 +56,7 @@ func bodyMaps() conf.Block {
 	}
 }
 
-// toBody makes the gateway's first location pass requests with a body on to their own.
+// toBody makes the gateway's first location pass requests with a body on to the location withBody.
 func toBody() conf.Block {
 	return conf.Block{
 		conf.D("error_page", conf.Literal("421"), conf.Literal("="), conf.Literal(withBody)),
@@ -62,7 +64,7 @@ func toBody() conf.Block {
 	}
 }
 
-// bodyLocation returns the location withBody, where the origin's own X-Accel-Expires does not count.
+// bodyLocation returns the location withBody. There, the origin's own X-Accel-Expires does not count.
 func (g gateway) bodyLocation() conf.Directive {
 	block := conf.Block{
 		setHeader("Host", conf.Expression("$http_host")), setHeader("Connection", conf.Expression("")),
@@ -71,10 +73,10 @@ func (g gateway) bodyLocation() conf.Directive {
 		setHeader("Range", conf.Expression("$body_range")),
 	}
 	block = append(block, withoutOwn()...)
-	// nginx takes these lists from the server only if a location has none.
+	// nginx uses the lists of the server only in a location that has no list of its own.
 	block = append(block, passed(append(accelHeaders("X-Accel-Expires"), conf.Literal("Server"), conf.Literal("Date")))...)
 	block = append(block, g.gatewayHides()...)
-	// Without the origin's redirect: another location would not have the body.
+	// The origin's redirect is left out, because another location would not have the body.
 	block = slices.Concat(block, control(), g.copied())
 	block = append(block, addHeader("X-Accel-Redirect", conf.Expression(refusedVariable)))
 	never := addHeader("X-Accel-Expires", conf.Literal("0"))

@@ -8,18 +8,20 @@ import (
 )
 
 const (
-	// passVariable is 1 for requests that no cache may answer or store: those of other methods, with a body, with
-	// credentials, or that the spec has bypass the caches. pass is the location that passes them on.
+	// passVariable is 1 for requests that no cache may answer or store. These are requests with another method, with a
+	// body, or with credentials, and requests that bypass the caches by the spec. pass is the location that passes such
+	// requests on.
 	passVariable = "$passes"
 	pass         = "@pass"
-	// hereVariable is the location of this pod that answers a request.
+	// hereVariable contains the location of this pod that answers a request.
 	hereVariable = "$here"
-	// bypassVariable is not empty for requests that the spec has bypass the caches, bypassCookie for those with a cookie.
+	// bypassVariable is not empty for requests that bypass the caches by cache.bypass. bypassCookie is not empty for
+	// requests with one of the cookies in cache.bypass.
 	bypassVariable = "$is_bypass"
 	bypassCookie   = "$bypass_cookie"
 )
 
-// bypass returns the variable for requests that the spec has bypass the caches, or nothing.
+// bypass returns the variable for requests that bypass the caches by the spec; "" if the spec has no cache.bypass.
 func (s site) bypass() conf.Expression {
 	if s.Cache.Bypass == nil {
 		return ""
@@ -63,7 +65,7 @@ func (k core) bypassMaps() conf.Block {
 	var values conf.Expression
 	if len(b.Cookies) > 0 {
 		values = bypassCookie
-		names := alternatives(b.Cookies, "[^=;,]*") // also as servers read it that are not strict
+		names := alternatives(b.Cookies, "[^=;,]*") // also as lenient servers read the header
 		block = append(block, conf.Map("$http_cookie", bypassCookie,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression(`~(?:^|[;,])\s*`+names+`\s*(?:[=;,]|$)`), conf.Literal("1"))))

@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// hereLocations returns the locations that answer in this pod: from a disk, or from the origin. popular are directives
-// for requests that may be for hot objects.
+// hereLocations returns the locations that answer in this pod: from a disk, or from the origin. popular are
+// additional directives for requests for objects that may be hot.
 func (s store) hereLocations(popular conf.Block) conf.Block {
 	block := conf.Block{s.past(), s.unanswered()}
 	if len(s.disks) > 0 {
@@ -23,7 +23,8 @@ func (s store) hereLocations(popular conf.Block) conf.Block {
 	return append(block, s.uncached(uncached))
 }
 
-// diskLocations returns the locations that serve from the disks: from the key's own, and from another if that fails.
+// diskLocations returns the locations that serve from the disks: from the disk of the key, and from another disk if
+// that disk fails.
 //
 // A HEAD does not wait for the lock of a request that fetches the object.
 func (s store) diskLocations(popular conf.Block) conf.Block {
@@ -52,14 +53,14 @@ func (s store) diskLocations(popular conf.Block) conf.Block {
 	return append(block, s.inWhole()...)
 }
 
-// noSuchRange returns the location of a 416 for a location that answers from a disk: nginx adds the location's headers
-// to a 416 twice, once for the object, and once for its own answer. In the location to which it redirects, there are
-// none to add.
+// noSuchRange makes a location that answers from a disk redirect a 416 to the location rangeOnDisk. Otherwise nginx
+// would add the location's headers to a 416 twice: once for the object, and once for its own answer. The location
+// rangeOnDisk has no headers to add.
 func noSuchRange() conf.Directive {
 	return conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOnDisk))
 }
 
-// unsatisfiable returns a location for ranges that an object does not have.
+// unsatisfiable returns a location that answers 416 for ranges that an object does not have.
 func (d door) unsatisfiable(name, tag string) conf.Directive {
 	return location(name,
 		append(d.logs(tag), conf.D("return", conf.Literal("416")))...)
@@ -74,11 +75,11 @@ type diskLocation struct {
 	sliced bool
 	// unlocked is true if no request waits for another that fetches the same object.
 	unlocked bool
-	// more are further directives.
+	// more are additional directives.
 	more conf.Block
 }
 
-// failover returns the locations for a failure of the disk and for one of the gateway.
+// failover returns the locations to which a request goes if the disk fails, and if the gateway gives no response.
 func (l diskLocation) failover() (disk, gateway conf.Argument) {
 	noAnswer := waiting
 	if l.name == waiting || l.name == unlocked || l.next == uncachedAgain {
@@ -90,10 +91,11 @@ func (l diskLocation) failover() (disk, gateway conf.Argument) {
 	return conf.Literal(l.next), conf.Literal(noAnswer)
 }
 
-// cached returns the directive for a location that serves from a disk.
+// cached returns a location that serves from a disk.
 //
-// A MISS touches a dead disk only after the origin has answered, when it is too late to fail over. Each request
-// therefore first checks that the disk's folder exists, which costs one stat from memory.
+// For a MISS, nginx uses the disk only after the origin has answered. If the disk is dead, it is then too late to
+// fail over. Therefore nginx first checks for each request that the disk's folder exists, which costs one stat from
+// memory.
 func (s store) cached(l diskLocation) conf.Directive {
 	block := conf.Block{
 		conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(layout.CacheDir(string(l.disk)) + ")")},
@@ -121,7 +123,7 @@ func (s store) cached(l diskLocation) conf.Directive {
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), gatewayFails),
 		noSuchRange(),
 		conf.D("recursive_error_pages", conf.OnOff(true))) // the other disk may fail as well
-	if l.disk == gatewayDisk { // perhaps another than the key's own
+	if l.disk == gatewayDisk { // this may be another disk than the key's own
 		block = append(block, logsRejection())
 	}
 	block = slices.Concat(block, l.more, s.logs(l.tag), s.headers(conf.Expression("$upstream_cache_status"), l.disk))
@@ -148,9 +150,9 @@ func (s store) cachePolicy(l diskLocation) conf.Block {
 	return append(block,
 		conf.D("proxy_cache_methods", methods...),
 		conf.D("proxy_cache_min_uses", conf.Int(s.minUses())),
-		// The stored response says how long it may be served stale: see gateway.
+		// The stored response itself limits how long it may be served stale; see gateway.
 		conf.D("proxy_cache_use_stale", conf.Literal("off")),
-		// In the background, nginx knows of no slice.
+		// For a renewal in the background, nginx does not know the slice.
 		conf.D("proxy_cache_background_update", conf.OnOff(ptr.Deref(c.BackgroundUpdate, false) && !l.sliced)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(c.Revalidate, true))),
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true) && !l.unlocked)),
@@ -158,7 +160,7 @@ func (s store) cachePolicy(l diskLocation) conf.Block {
 		conf.D("proxy_cache_lock_age", conf.Time(s.LockAge())))
 }
 
-// validities returns the directives that say how long what has no lifetime of its own is fresh.
+// validities returns the directives that define how long a response is fresh that has no lifetime of its own.
 func (s site) validities(sliced bool) (block conf.Block) {
 	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
 	for _, v := range s.Cache.Valid {

@@ -13,13 +13,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// diskVariable is nginx's variable for the disk of a request.
+// diskVariable is nginx's variable with the disk of a request's key.
 const diskVariable = "$disk"
 
-// otherDiskVariable is nginx's variable for the disk to which a request fails over.
+// otherDiskVariable is nginx's variable with the disk to which a request fails over.
 const otherDiskVariable = "$other_disk"
 
-// row returns a row of a map over disks. Some disks' names are parameters of a map unless a backslash precedes them.
+// row returns a row of a map whose keys are disks. In a map, some names of disks are parameters unless a backslash
+// precedes them.
 func row(disk string, value conf.Argument) conf.Directive {
 	if slices.Contains([]string{"default", "hostnames", "include", "volatile"}, disk) {
 		return conf.Row(conf.Literal(`\`+disk), value)
@@ -27,7 +28,8 @@ func row(disk string, value conf.Argument) conf.Directive {
 	return conf.D(disk, value)
 }
 
-// diskCaches are what nginx has for each disk: threads, a cache and a temporary cache of the gateway.
+// diskCaches is the part of the configuration for each disk: its threads, its cache, and a temporary cache of the
+// gateway.
 type diskCaches struct{ node }
 
 // threadPools gives each disk its own threads, so that a disk that blocks holds up only its own pool.
@@ -49,19 +51,19 @@ func (n node) usesThreads() bool {
 	return n.Spec.IO.Mode != v1alpha1.IODirect && !n.readsInWorkers()
 }
 
-// readsInWorkers returns true if many workers read from the disks themselves.
+// readsInWorkers returns true if io.mode is Workers and the workers read from the disks themselves.
 func (n node) readsInWorkers() bool {
 	return n.Spec.IO.Mode == v1alpha1.IOWorkers && !n.Facts.Waits
 }
 
-// copies returns true if they read into buffers, which they send. A response in slices would take buffers for each
-// slice, and give none back before its end.
+// copies returns true if the workers read files into buffers and send the buffers, without sendfile. A response in
+// slices would take buffers for each slice, and would not release them before it ends.
 func (s site) copies() bool {
 	return s.readsInWorkers() && !s.hasSlices() && !ptr.Deref(s.Spec.IO.Sendfile, false)
 }
 
-// cachePaths gives each disk its own cache. Temporary files stay on the disk of the finished file, so that the last
-// step is a rename and not a copy.
+// cachePaths gives each disk its own cache. Temporary files are on the same disk as the finished file, so that the
+// last step is a rename and not a copy.
 func (c diskCaches) cachePaths() conf.Block {
 	var block conf.Block
 	zones := c.keysZones()
@@ -85,7 +87,8 @@ func (c diskCaches) cachePaths() conf.Block {
 	return block
 }
 
-// refreshPath returns the disk's cache of the gateway. Its files live for seconds and are seldom written to the disk.
+// refreshPath returns the gateway's cache on a disk. The files of this cache live for seconds only, and are seldom
+// written to the disk.
 func refreshPath(d v1alpha1.Disk) conf.Directive {
 	return conf.D("proxy_cache_path",
 		conf.Literal(layout.RefreshDir(d.Name)),
@@ -95,9 +98,9 @@ func refreshPath(d v1alpha1.Disk) conf.Directive {
 		conf.Literal("use_temp_path=off"))
 }
 
-// keysZones returns the sizes of all disks' keys zones in bytes, failed disks included. A zone of another size is a new
-// and empty one, so the failure of a disk must not change the zones of the others. The first measurement of a disk can
-// change them, but only where the zones are scaled down to the memory limit.
+// keysZones returns the sizes of the keys zones of all disks in bytes, including failed disks. If the size of a zone
+// changes, nginx creates a new, empty zone. So the failure of one disk must not change the zones of the other disks.
+// The first measurement of a disk can change their sizes, but only if the zones are scaled down to the memory limit.
 func (c diskCaches) keysZones() map[string]int64 {
 	disks := make([]v1alpha1.Disk, len(c.Spec.Disks))
 	for i, d := range c.Spec.Disks {
@@ -106,8 +109,8 @@ func (c diskCaches) keysZones() map[string]int64 {
 	return effective.KeysZones(disks, c.Facts.Memory)
 }
 
-// otherDisk maps each disk to the next, without those that leave unless there is no other. A request goes there when
-// its own disk fails, until the configuration leaves the failed disk out.
+// otherDisk maps each disk to the next one. Leaving disks are skipped unless there is no other disk. If a disk fails,
+// its requests go to the next disk, until a configuration without the failed disk is in effect.
 func (c diskCaches) otherDisk() conf.Block {
 	if len(c.disks) < 2 {
 		return nil

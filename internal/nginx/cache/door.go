@@ -10,15 +10,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// door is a server that takes requests for a site, from clients or from other pods. What clients say of themselves is
-// not believed; what pods say of a client is.
+// door is a server that receives requests for a site, from clients or from other pods. It does not trust what clients
+// claim about themselves. It trusts what pods report about a client.
 type door struct {
 	site
 	toPeers bool
 }
 
-// throughGateway passes a request on to the gateway by a URL, and gives the client the origin's own Cache-Control. A
-// URL without a path stands for what the client wrote.
+// throughGateway passes a request on to the gateway under a URL, and gives the client the origin's own Cache-Control.
+// If the URL has no path, nginx sends the path as the client wrote it.
 func (d door) throughGateway(url conf.Expression) conf.Block {
 	block := conf.Block{
 		conf.D("proxy_pass", url),
@@ -28,9 +28,9 @@ func (d door) throughGateway(url conf.Expression) conf.Block {
 	return append(block, d.ownControl()...)
 }
 
-// asksNothing sets the variables about a cache that asks the gateway, in a location without it. They are set in
-// locations and not in the server, whose directives a mirror request runs too: it shares all variables with the
-// client's request.
+// asksNothing clears the variables that describe the asking cache, in a location that has no cache. The variables are
+// set in locations and not in the server. A mirror request also runs the directives of the server, and shares all
+// variables with the client's request.
 func (s site) asksNothing() conf.Block {
 	return append(conf.Block{
 		set(gatewayDisk, conf.Literal("")),
@@ -38,7 +38,7 @@ func (s site) asksNothing() conf.Block {
 	}, s.notSliced("")...)
 }
 
-// ownControl gives clients the origin's own Cache-Control instead of the stored one.
+// ownControl gives clients the origin's own Cache-Control instead of the Cache-Control that is stored.
 func (d door) ownControl() conf.Block {
 	if d.toPeers { // the other pod does that, or stores the response as it is stored here
 		return d.hidden(sharedHeader)
@@ -51,9 +51,9 @@ func (d door) ownControl() conf.Block {
 		addHeader("Cache-Control", conf.Expression(clientVariable)))
 }
 
-// hidden returns the headers of responses that clients do not see: the origin's own of the names that we set, and more.
-// Other pods see all but those of CacheNode's own names. The gateway hides these too, but objects may have been stored
-// with them.
+// hidden hides response headers from clients: the origin's headers with names that we set, and the headers in more.
+// Other pods see all headers except those in more and those with CacheNode's own names. The gateway hides the latter
+// too, but stored objects may contain them.
 func (d door) hidden(more ...string) conf.Block {
 	var block conf.Block
 	if !d.toPeers {
@@ -68,10 +68,11 @@ func (d door) hidden(more ...string) conf.Block {
 	return append(block, hides(append(more, ownNames()...)...)...)
 }
 
-// ownNames returns the headers that a response has only from a part of a CacheNode. Those of an origin are hidden.
+// ownNames returns the names of the response headers that only parts of a CacheNode may set. If an origin sends such
+// a header, it is hidden.
 func ownNames() []string { return append([]string{statusHeader, placeHeader}, privateHeaders...) }
 
-// hides makes a location leave headers out of responses. It replaces the list of the server.
+// hides makes a location remove headers from responses. The list replaces the list of the server.
 func hides(names ...string) (block conf.Block) {
 	for _, name := range names {
 		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
@@ -86,8 +87,8 @@ func (d door) headers(status, disk conf.Argument) conf.Block {
 	return d.answerHeaders(status, disk, noHop)
 }
 
-// answerHeaders returns the response headers that a location adds: how the response came about, and those of the spec.
-// hop says which pod answered.
+// answerHeaders returns the response headers that a location adds: headers that show how the response came about, and
+// the headers of the spec. hop is the value of X-Cache-Hop.
 func (d door) answerHeaders(status, disk conf.Argument, hop string) conf.Block {
 	if d.toPeers {
 		return conf.Block{addHeader(statusHeader, status), addHeader(placeHeader, disk)}
@@ -154,7 +155,7 @@ func (d door) forwarded() conf.Block {
 		state, former = conf.Expression(askedState), conf.Expression(askedFormer)
 	}
 	block := conf.Block{
-		// Room for the headers below.
+		// This makes room for the headers below.
 		conf.D("proxy_headers_hash_max_size", conf.Literal("2048")),
 		conf.D("proxy_headers_hash_bucket_size", conf.Literal("128")),
 		setHeader("Connection", none),
@@ -162,7 +163,7 @@ func (d door) forwarded() conf.Block {
 		setHeader("X-Forwarded-For", d.forwardedFor()),
 		setHeader("X-Forwarded-Host", forwardedHost),
 		setHeader("X-Forwarded-Proto", proto),
-		// For the gateway; empty in a location without a cache.
+		// For the gateway; these headers are empty in a location without a cache.
 		setHeader(stateHeader, state),
 		setHeader(diskHeader, conf.Expression(gatewayDisk)),
 		setHeader(fillHeader, from), setHeader(formerHeader, former),

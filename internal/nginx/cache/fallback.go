@@ -8,42 +8,46 @@ import (
 )
 
 const (
-	// fallbackHeader tells the gateway that a request went past its own disk. fallsBack is its value: "1" or "". It stays
-	// what it is on all further ways of a request.
+	// fallbackHeader tells the gateway that a request falls back: it has gone past its own disk. fallsBack is the value
+	// of the header: "1" or "". The value stays the same in all further steps of the request.
 	fallbackHeader    = "X-CacheNode-Fallback"
 	fallbackInRequest = "$http_x_cachenode_fallback"
 	fallsBack         = "$falls_back"
-	// fallbacksZone counts such requests, by fallbackKey: "1" for those that count, and else "".
+	// fallbacksZone counts the requests that fall back. fallbackKey is "1" for a request that counts, and "" for any
+	// other.
 	fallbacksZone = "fallbacks"
 	fallbackKey   = "$fallback_key"
-	// rejected is the gateway's location for requests beyond the bound, and sharedRejected its value of sharedHeader.
+	// rejected is the gateway's location for requests beyond the limit. sharedRejected is the value of sharedHeader in
+	// its responses.
 	rejected       = "@rejected"
 	sharedRejected = "REJECTED"
-	// gatewayOrOrigin is the URL for what no disk can serve, fallsBackHere is fallsBack for it.
+	// gatewayOrOrigin is the URL for requests that no disk can serve. fallsBackHere is the value of fallsBack for such
+	// requests.
 	gatewayOrOrigin = "$gateway_or_origin"
 	fallsBackHere   = "$falls_back_here"
-	// rejectedVariable is sharedRejected for a request that the gateway has rejected, and else 0.
+	// rejectedVariable is sharedRejected for a request that the gateway has rejected, and 0 otherwise.
 	rejectedVariable = "$rejected"
 )
 
-// The gateway bounds how many requests at once go past their own disk (origin.fallbackConcurrency). It counts those of
-// all ports together. nginx evaluates limit_conn once for each request, so the servers in front of the gateway are free
-// to bound something else by it, and in the gateway each location has it in which such a request may ask the origin, or
-// wait for another that does. What the gateway then asks itself about an expired object goes to other locations, so
-// each request counts once.
+// The gateway limits how many requests go past their own disk at the same time (origin.fallbackConcurrency). It
+// counts the requests of all ports together. nginx evaluates limit_conn only once for each request, so the servers in
+// front of the gateway can use limit_conn for other limits. In the gateway, limit_conn is in each location in which
+// such a request may ask the origin, or may wait for another request that asks it. The requests that the gateway then
+// sends to itself for an expired object go to other locations. So each request counts once.
 //
-// An answer from a disk does not count. Neither does a later slice: the response to the client has begun, and a
-// rejection would cut it.
+// A response from a disk does not count. A later slice does not count either: the response to the client has begun,
+// and a rejection would cut it.
 
-// A worker that ends accepts no more connections, and then its own requests find no gateway. They reach the origin
-// directly, uncounted and without the headers for the gateway.
+// A worker that ends accepts no more connections, and then its own requests cannot reach the gateway. These requests
+// go directly to the origin. They are not counted, and do not have the headers for the gateway.
 
-// falls sets fallsBack: in the first location of a request, and in those past its disk.
+// falls sets fallsBack. It is in the first location of a request, and in the locations that a request reaches past
+// its disk.
 func falls(value conf.Argument) conf.Directive {
 	return set(fallsBack, value)
 }
 
-// fallbackMaps returns the maps that say which requests count, and the zones that count them.
+// fallbackMaps returns the maps that decide which requests count, and the zones that count them.
 func (m gatewayMaps) fallbackMaps() conf.Block {
 	key := conf.Map(fallbackInRequest+":"+sliceInRequest, fallbackKey,
 		conf.D("default", conf.Literal("")),
@@ -61,12 +65,13 @@ func (m gatewayMaps) fallbackMaps() conf.Block {
 	}
 }
 
-// fallbackLimit bounds the requests in a location of the gateway that went past their own disk.
+// fallbackLimit limits the requests in a location of the gateway that have gone past their own disk.
 func (g gateway) fallbackLimit() conf.Directive {
 	return conf.D("limit_conn", conf.Literal(fallbacksZone), conf.Int(ptr.Deref(g.Origin.FallbackConcurrency, 1)))
 }
 
-// orRejected bounds them in a location for what the cache does not have.
+// orRejected limits the requests that have gone past their own disk, in a location for objects that the cache does
+// not have.
 func (g gateway) orRejected() conf.Block {
 	return conf.Block{
 		g.fallbackLimit(),
@@ -74,15 +79,15 @@ func (g gateway) orRejected() conf.Block {
 	}
 }
 
-// orStale bounds them in a location for an expired object. A rejection counts as an origin that does not answer, see
-// renewal.go: the client gets a stale copy if the stored response allows that. Otherwise the request comes back, in the
-// end to orRejected.
+// orStale limits the requests that have gone past their own disk, in a location for expired objects. A rejection has
+// the same effect as an origin that does not answer; see renewal.go. The client gets a stale copy if the stored
+// response allows that. Otherwise the request comes back, and finally reaches a location with orRejected.
 func (g gateway) orStale() conf.Block {
 	return conf.Block{g.fallbackLimit(), conf.D("limit_conn_status", conf.Literal("502"))}
 }
 
-// rejectedLocation returns the location rejected. No cache stores its answer. With slices, a cache may have the whole
-// object, and looks for it.
+// rejectedLocation returns the location rejected. No cache stores its answer. With slices, the cache may have a copy
+// of the whole object, and then looks for it.
 func (g gateway) rejectedLocation() conf.Directive {
 	return location(rejected, append(g.redirect(),
 		addHeader("Retry-After", conf.Literal("1")), addHeader("X-Accel-Expires", conf.Literal("0")),
@@ -90,14 +95,15 @@ func (g gateway) rejectedLocation() conf.Directive {
 		conf.D("return", conf.Literal("503")))...)
 }
 
-// rejectedMap returns the map for rejectedVariable. What an origin or a pod has in the header is not logged as it is.
+// rejectedMap returns the map for rejectedVariable. Any other value of the header, from an origin or a pod, is not
+// logged.
 func rejectedMap() conf.Directive {
 	return conf.Map("$upstream_http_x_cachenode_shared", rejectedVariable,
 		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal(sharedRejected), conf.Literal(sharedRejected)))
 }
 
-// logsRejection returns the log of rejections for the agent. It is for locations whose own log does not say that a
-// request went past its disk.
+// logsRejection returns the log that reports rejections to the agent. It is for locations whose own log does not show
+// that a request has gone past its disk.
 func logsRejection() conf.Directive {
 	return conf.D("access_log", toAgent(agentapi.TagUncached), conf.Literal("agent"),
 		conf.Expression("if="+rejectedVariable))

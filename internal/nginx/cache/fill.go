@@ -9,24 +9,25 @@ import (
 )
 
 const (
-	// fillHeader tells the gateway from which pod an object can be filled, and the scheme and name by which that pod
-	// knows it. fillVariable is its value, and fillPod, fillScheme and fillHost are its parts.
+	// fillHeader tells the gateway from which pod an object can be filled, and by which scheme and host that pod knows
+	// the object. fillVariable is the value of the header. fillPod, fillScheme and fillHost are the parts of that value.
 	fillHeader    = "X-CacheNode-Fill"
 	fillInRequest = "$http_x_cachenode_fill"
 	fillVariable  = "$fill_from"
 	fillPod       = "$fill_pod"
 	fillScheme    = "$fill_scheme"
 	fillHost      = "$fill_host"
-	// fill is the gateway's location that asks that pod, unfilled the one if the pod has nothing. fillRenewed has that
-	// pod ask the origin whether its expired copy is still valid.
+	// fill is the gateway's location that asks the pod in fillPod. unfilled is the location for objects that the asked
+	// pod does not have. fillRenewed is the location that makes the asked pod check with the origin whether its expired
+	// copy is still valid.
 	fill        = "@fill"
 	unfilled    = "@unfilled"
 	fillRenewed = "@fill_renewed"
-	// formerHeader tells the gateway from which other disk of the pod an object can be filled, and what of the key the
-	// gateway's own request does not show: the client's method, scheme and host. It never has the path: a decoded one
-	// could end the header. formerVariable is its value, and formerDisk, formerMethod, formerScheme and formerHost are
-	// its parts. fillFromDisk is the gateway's location that looks there, orFormer the location for what the other pod
-	// lacks.
+	// formerHeader tells the gateway from which other disk of the pod an object can be filled. It also contains the
+	// parts of the key that the gateway's own request does not show: the client's method, scheme and host. It never
+	// contains the path, because a decoded path could end the header. formerVariable is the value of the header.
+	// formerDisk, formerMethod, formerScheme and formerHost are the parts of that value. fillFromDisk is the gateway's
+	// location that looks on that disk. orFormer contains the location for objects that the other pod lacks.
 	formerHeader    = "X-CacheNode-Former"
 	formerInRequest = "$http_x_cachenode_former"
 	formerVariable  = "$former"
@@ -36,27 +37,27 @@ const (
 	formerHost      = "$former_host"
 	fillFromDisk    = "@fill_from_disk"
 	orFormer        = "$or_former"
-	// slicePrefix comes before the key of an object that is filled: what the key of a slice begins with.
+	// slicePrefix is the beginning of the key of a slice, in front of the key of the object; "" for a whole object.
 	slicePrefix = "$slice_prefix"
-	// A lookup that finds no fresh copy sends the gateway one of two values of stateHeader, and fetches nothing. The
-	// gateway answers stateAbsent with the status absent, and stateOld, for an expired copy, with the status old. No
-	// origin sends these statuses. absentOrOld is the variable for one of the two values.
+	// A lookup that finds no fresh copy sends the gateway stateAbsent or stateOld in stateHeader, and fetches nothing.
+	// stateOld means that the copy has expired. The gateway answers stateAbsent with the status absent, and stateOld
+	// with the status old. No origin sends these statuses. absentOrOld is the variable with one of the two values.
 	stateAbsent = "ABSENT"
 	stateOld    = "OLD"
 	absentOrOld = "$absent_or_old"
 	old         = "471"
-	// absentOrExpired is the variable for the stateHeader of a lookup on another disk of the pod: stateAbsent, or
-	// EXPIRED, for which the gateway asks the origin.
+	// absentOrExpired is the variable with the stateHeader of a lookup on another disk of the pod. It is stateAbsent or
+	// EXPIRED. For EXPIRED, the gateway asks the origin.
 	absentOrExpired = "$absent_or_expired"
-	// renewedSeconds is how long an object that another pod has renewed is fresh.
+	// renewedSeconds is the number of seconds for which an object is fresh that another pod has renewed.
 	renewedSeconds = "$renewed_seconds"
 	// lifetimeVariable is the X-Accel-Expires of the gateway's response.
 	lifetimeVariable = "$accel_expires"
 )
 
-// fillMaps returns the maps that say where the object of a moved key comes from. Only an object that the disk does not
-// have is filled from there; one that has expired is renewed by the origin. A POST is not, as its body could be sent
-// only once.
+// fillMaps returns the maps that define from where the object of a moved key is filled. An object is filled only if
+// the disk does not have it; an expired object is renewed by the origin. An object of a POST is not filled, because
+// the body of the request could be sent only once.
 func (k core) fillMaps() conf.Block {
 	var block conf.Block
 	if k.fillsFromPods() {
@@ -65,7 +66,7 @@ func (k core) fillMaps() conf.Block {
 	if k.fillsFromDisks() {
 		block = append(block, k.fillFromDisks()...)
 	}
-	if k.hasSlices() && k.answersAbsent() { // a cache asks for a slice by its range, and for a whole object without one
+	if k.hasSlices() && k.answersAbsent() { // a cache asks for a slice by a range, and for a whole object without
 		block = append(block, conf.Map("$http_range", slicePrefix,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^bytes=[0-9]+-[0-9]+$"), conf.Expression("$http_range "))))
@@ -81,7 +82,7 @@ func (s site) filledKey(key conf.Expression) conf.Expression {
 	return key
 }
 
-// schemeInKey returns the variable for the scheme that a key has.
+// schemeInKey returns the variable for the scheme in a key.
 func (s site) schemeInKey() conf.Expression {
 	if s.tellsScheme() {
 		return schemeVariable
@@ -131,7 +132,7 @@ func (k core) fillFromDisks() conf.Block {
 	return block
 }
 
-// formerParts returns the maps for what formerHeader says, and for what its reader asks the gateway in turn.
+// formerParts returns the maps for the parts of formerHeader, and the map for what its reader asks the gateway.
 func formerParts() conf.Block {
 	return conf.Block{
 		part(formerInRequest, "~^", "[^ ]+", " ", formerDisk),
@@ -142,7 +143,8 @@ func formerParts() conf.Block {
 	}
 }
 
-// ifExpired returns the map for the stateHeader of a lookup: state for an expired copy, stateAbsent without a copy.
+// ifExpired returns the map for the stateHeader of a lookup: state for an expired copy, and stateAbsent if there is
+// no copy.
 func ifExpired(variable conf.Expression, state conf.Literal) conf.Directive {
 	return conf.Map("$upstream_cache_status", variable,
 		conf.D("volatile"), conf.D("default", conf.Literal(stateAbsent)),
@@ -150,7 +152,7 @@ func ifExpired(variable conf.Expression, state conf.Literal) conf.Directive {
 }
 
 // unlessSliced returns the stateHeader of a lookup: the variable, or stateAbsent with slices. An expired slice counts
-// as absent, because the origin would be asked for the whole object in its place.
+// as absent, because its renewal would ask the origin for the whole object.
 func (s site) unlessSliced(variable string) conf.Argument {
 	if s.hasSlices() {
 		return conf.Literal(stateAbsent)
@@ -158,8 +160,9 @@ func (s site) unlessSliced(variable string) conf.Argument {
 	return conf.Expression(variable)
 }
 
-// asStored makes a location answer with a stored response as it is, whatever range is asked for. A first slice can be a
-// whole object, from an origin without ranges, and a part of it must not be stored in its place.
+// asStored makes a location answer with the whole stored response, even if the request has a range. If the origin
+// does not support ranges, a first slice can be the whole object. A part of that object must not be stored in its
+// place.
 func (s site) asStored() conf.Block {
 	if !s.hasSlices() {
 		return nil
@@ -167,7 +170,8 @@ func (s site) asStored() conf.Block {
 	return conf.Block{conf.D("max_ranges", conf.Literal("0"))}
 }
 
-// part returns the map for a part of a header that says where an object comes from, and what is before and after it.
+// part returns the map that extracts one part of fillHeader or formerHeader. before and after match the text around
+// the part.
 func part(header, before, pattern, after, variable conf.Expression) conf.Directive {
 	name := variable[1:] + "_part"
 	return conf.Map(header, variable,
@@ -175,11 +179,11 @@ func part(header, before, pattern, after, variable conf.Expression) conf.Directi
 		conf.Row(before+"(?<"+name+">"+pattern+")"+after, "$"+name))
 }
 
-// fills is the gateway's part that gets objects from the pods and disks that had them.
+// fills is the part of the gateway that gets objects from the pods and disks that had their keys.
 type fills struct{ gateway }
 
-// locations returns the locations that ask the pod or the disk that had the key. The response is stored as it is stored
-// there, with the headers that the gateway added then.
+// locations returns the locations that ask the pod or the disk that had the key. The response is stored as it was
+// stored there, with the headers that the gateway added at that time.
 func (f fills) locations() conf.Block {
 	if !f.fills() {
 		return nil
@@ -199,9 +203,9 @@ func (f fills) locations() conf.Block {
 			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", f.backend.url()))...))
 }
 
-// askPod asks a pod for a fresh copy.
+// askPod returns the location that asks a pod for a fresh copy.
 func (f fills) askPod() conf.Directive {
-	// Also between two reads of a body, which a hard disk may take long for.
+	// This time also limits the pause between two reads of a body, for which a hard disk may take long.
 	block := conf.Block{conf.D("proxy_read_timeout", conf.Time(3*f.hopTimeout()))}
 	if !f.hasSlices() {
 		block = append(block, conf.D("error_page", conf.Literal(old), conf.Literal("="), conf.Literal(fillRenewed)))
@@ -209,8 +213,8 @@ func (f fills) askPod() conf.Directive {
 	return f.fromPod(fill, lookupName+"${"+fillPod[1:]+"}_"+diskInRequest, block...)
 }
 
-// haveRenewed asks a pod as if a client had. It renews its expired copy, for which the origin sends no body. So the
-// question may take as long as one to the origin.
+// haveRenewed returns the location that asks a pod as a client would. That pod renews its expired copy, for which the
+// origin sends no body. So the question may take as long as a question to the origin.
 func (f fills) haveRenewed() conf.Directive {
 	return f.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
 		conf.D("proxy_read_timeout", conf.Time(f.LongestFetch()+connectTimeout)),
@@ -238,8 +242,9 @@ func (f fills) fromPod(name, upstream string, more ...conf.Directive) conf.Direc
 		slices.Concat(block, more, f.peerClientTLS(), f.filled(next, agentapi.TagFilled))...)
 }
 
-// lookOnDisk looks an object up on the disk that had the key. The gateway itself answers for what is absent there, and
-// asks the origin whether an expired copy is still valid.
+// lookOnDisk returns the location that looks an object up on the disk that had the key. If the object is absent
+// there, the gateway itself answers. If the copy there has expired, the gateway asks the origin whether it is still
+// valid.
 func (f fills) lookOnDisk() conf.Directive {
 	block := conf.Block{
 		conf.D("proxy_pass", f.entry.url()),
@@ -247,7 +252,8 @@ func (f fills) lookOnDisk() conf.Directive {
 		setHeader("Connection", conf.Literal("")),
 		setHeader(stateHeader, f.unlessSliced(absentOrExpired)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(true)),
-		// What the origin sends in place of an expired copy is stored on neither disk if it may not be stored.
+		// The origin may send a response in place of an expired copy. If that response may not be stored, neither disk
+		// stores it.
 		conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Expires")...),
 		conf.D("proxy_no_cache",
 			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
@@ -262,25 +268,26 @@ func (f fills) lookOnDisk() conf.Directive {
 			f.filled(conf.Literal(unfilled), agentapi.TagFilledFromDisk))...)
 }
 
-// filled returns what the locations have in common from which objects are filled. next is the location for what is
-// absent, and tag that of the reports.
+// filled returns the directives that the locations for filling have in common. next is the location for objects that
+// are absent. tag is the tag of the reports to the agent.
 func (f fills) filled(next conf.Argument, tag string) conf.Block {
-	// Instead of the headers that the gateway hides.
+	// This list replaces the list of headers that the gateway hides.
 	hidden := hides(append(ownNames(), sharedHeader)...)
 	return slices.Concat(passed(append(f.gatewayPasses(), conf.Literal("Date"))), hidden, conf.Block{
-		// Also what the other pod's server answers before it looks at its locations.
+		// The list also contains the statuses that the other pod's server sends before it chooses a location.
 		conf.D("error_page", append(conf.Literals(absent, "400", "414", "421", "500", "502", "503", "504", "505", "="),
 			next)...),
-		// Instead of the headers that it adds.
+		// This replaces the headers that the gateway adds.
 		conf.D("add_header", conf.Literal(sharedHeader), conf.Literal("")),
 	}, silent(), f.logsOfFills(tag))
 }
 
-// answersAbsent returns true if some requests want the gateway to answer that an object is absent, instead of fetching
-// it.
+// answersAbsent returns true if some requests expect the gateway to answer that an object is absent, and not to fetch
+// the object.
 func (s site) answersAbsent() bool { return s.isSharded() || s.fillsFromDisks() }
 
-// toFill makes the gateway's location leave what can be filled, and what is not to be fetched.
+// toFill makes the gateway's first location pass on requests for objects that can be filled, and answer requests for
+// objects that must not be fetched.
 func (f fills) toFill() conf.Block {
 	if !f.answersAbsent() && !f.renewsInBackground() {
 		return nil

@@ -16,36 +16,39 @@ import (
 )
 
 const (
-	// ownerVariable is the pod that owns a request's key, standInVariable the one that answers if the owner does not.
+	// ownerVariable is the pod that owns the key of a request. standInVariable is the pod that answers if the owner does
+	// not.
 	ownerVariable   = "$owner"
 	standInVariable = "$stand_in"
-	// pairVariable has both, as package shard writes them. previousVariable is the owner before the last change.
+	// pairVariable contains both pods, in the format of package shard. previousVariable is the owner before the last
+	// change of owners.
 	pairVariable     = "$pod_pair"
 	previousVariable = "$previous_owner"
 	// previousDisk is the disk of the key before the last change of the disks.
 	previousDisk = "$previous_disk"
-	// whereVariable is the location for requests that are not answered from memory.
+	// whereVariable contains the location for requests that are not answered from memory.
 	whereVariable = "$where"
-	// orStandIn is the location to which a request goes if the owner does not answer.
+	// orStandIn contains the location to which a request goes if the owner does not answer.
 	orStandIn = "$or_stand_in"
-	// peersZone is where nginx keeps which pods do not answer.
+	// peersZone is the shared memory zone in which nginx records which pods do not answer.
 	peersZone = "peers"
-	// lookupName and peerName begin the names of the upstreams that lead to a pod.
+	// lookupName and peerName are the beginnings of the names of the upstreams that lead to a pod.
 	lookupName = "lookup_"
 	peerName   = "peer_"
 )
 
-// Fleet is what the configuration takes from the other pods of the CacheNode, if routing.mode is Sharded.
+// Fleet contains the facts about the other pods of the CacheNode on which the configuration depends, if routing.mode
+// is Sharded.
 type Fleet struct {
 	fleet.Fleet
-	// Self is the ordinal of the pod.
+	// Self is the ordinal of this pod.
 	Self int
-	// Certificate is a hash of what routing.tls Mutual needs. The files must be at layout.PeerCertificate, PeerKey and
-	// PeerAuthority before nginx reads the text.
+	// Certificate is a hash of the files that routing.tls Mutual needs. These files must be at layout.PeerCertificate,
+	// PeerKey and PeerAuthority before nginx reads the configuration.
 	Certificate string
 }
 
-// Share returns the share of the keys that the pod owns, from 0 to 1: all of them if no other pod owns any.
+// Share returns the share of the keys that the pod owns, from 0 to 1. It returns 1 if no other pod owns any.
 func (f Fleet) Share() float64 {
 	plan, ok := f.Plan()
 	if !ok {
@@ -54,8 +57,8 @@ func (f Fleet) Share() float64 {
 	return float64(plan.Share(fleet.Name(f.Self))) / shard.Slots
 }
 
-// NominalFleet returns the fleet of the first pod when all pods own keys. The operator validates with it, and the
-// plugin shows it.
+// NominalFleet returns the fleet of the first pod if all pods own keys. The operator validates the configuration with
+// it, and the plugin shows that configuration.
 func NominalFleet(spec v1alpha1.CacheNodeSpec) (f Fleet) {
 	if spec.Routing.Mode != v1alpha1.RoutingSharded {
 		return f
@@ -70,7 +73,7 @@ func NominalFleet(spec v1alpha1.CacheNodeSpec) (f Fleet) {
 // isSharded returns true if the pod serves other pods of the CacheNode.
 func (n node) isSharded() bool { return n.Spec.Routing.Mode == v1alpha1.RoutingSharded }
 
-// peersTLS returns true if pods prove to each other who they are.
+// peersTLS returns true if pods authenticate each other by certificates.
 func (n node) peersTLS() bool { return n.Spec.Routing.TLS != v1alpha1.PeerTLSOff }
 
 // others returns the owners that are other pods, sorted.
@@ -84,19 +87,19 @@ func (n node) others(o fleet.Owners) []int {
 // hops returns true if other pods own keys.
 func (n node) hops() bool { return len(n.others(n.Facts.Fleet.Owners)) > 0 }
 
-// fillsFromPods returns true if keys that have moved to this pod are filled from the pod where they were.
+// fillsFromPods returns true if keys that have moved to this pod are filled from the pods that had them.
 func (n node) fillsFromPods() bool {
 	return len(n.disks) > 0 && len(n.others(n.Facts.Fleet.Previous)) > 0
 }
 
-// fillsFromDisks returns true if keys that have moved to another disk of this pod are filled from the disk where they
-// were.
+// fillsFromDisks returns true if keys that have moved to another disk of this pod are filled from the disks that had
+// them.
 func (n node) fillsFromDisks() bool {
 	before, ok := n.Facts.Fleet.Disks.Plan()
 	return ok && len(n.disks) > 0 && before.Moved(n.plan) > 0
 }
 
-// fills returns true if some keys are filled from where they were.
+// fills returns true if some keys are filled from the pods or disks that had them.
 func (n node) fills() bool { return n.fillsFromPods() || n.fillsFromDisks() }
 
 // peers returns the pods that this pod may ask, sorted.
@@ -114,7 +117,7 @@ func (n node) place() conf.Argument {
 	return conf.Expression(hereVariable)
 }
 
-// fleetMaps returns the maps that say for each key which pod owns it, and where a request for it goes.
+// fleetMaps returns the maps that define for each key which pod owns it, and to which location a request for it goes.
 func (k core) fleetMaps() conf.Block {
 	if !k.hops() {
 		return nil
@@ -138,14 +141,16 @@ func (k core) fleetMaps() conf.Block {
 	}, k.afterMaps()...)
 }
 
-// pods are the other pods as nginx's upstreams.
+// pods is the part of the configuration with the upstreams for the other pods.
 type pods struct{ node }
 
-// upstreams returns the upstreams of the other pods. There is one for each disk of a pod, so that a disk that does not
-// answer in time takes only its own keys to the stand-in, and one for requests whose disk has answered.
+// upstreams returns the upstreams for the other pods. For each disk of a pod, there is one upstream. So if a disk
+// does not answer in time, only the keys of that disk go to the stand-in. One more upstream of each pod is for
+// requests whose disk has answered.
 //
-// A single server of an upstream is never taken to have failed, so each has a second one, which is always down.
-// Requests then fail at once until fail_timeout is over, and one request tries again.
+// nginx never marks the only server of an upstream as failed. So each upstream has a second server, which is always
+// down. After failures, requests to the pod then fail at once until fail_timeout is over. After that, one request
+// tries the pod again.
 func (p pods) upstreams() conf.Block {
 	var block conf.Block
 	peers := p.peers()
@@ -154,7 +159,7 @@ func (p pods) upstreams() conf.Block {
 	size := max(int64(upstreams)*8<<10, 1<<20)
 	upstream := func(name string, server []conf.Argument) {
 		zone := conf.Literals(peersZone)
-		if len(block) == 0 { // the first one says how large the zone is that all of them share
+		if len(block) == 0 { // the first upstream sets the size of the zone that all share
 			zone = append(zone, conf.Size(size))
 		}
 		block = append(block, conf.B("upstream", conf.Literals(name),
@@ -175,7 +180,8 @@ func (p pods) upstreams() conf.Block {
 	return block
 }
 
-// fleetDisks returns the disks that a request can be for. A pod without usable disks gives each request the same one.
+// fleetDisks returns the disks on which the key of a request can be. A pod without usable disks uses agentapi.NoDisk
+// for every request.
 func (n node) fleetDisks() []string {
 	if len(n.disks) == 0 {
 		return []string{agentapi.NoDisk}
@@ -188,16 +194,16 @@ func (n node) fleetDisks() []string {
 	return names
 }
 
-// peerServer returns the server line of a pod.
+// peerServer returns the arguments of the server directive for a pod.
 func (p pods) peerServer(pod, port int, parameters ...string) []conf.Argument {
 	host := naming.PodHost(p.Name, pod, p.Namespace, p.ClusterDomain)
 	args := append(conf.Literals(fmt.Sprintf("%s:%d", host, port)), conf.Literals(parameters...)...)
 	return append(args, conf.Literal("resolve"))
 }
 
-// minUses returns the number of requests after which a location of a disk stores an object. A request that came from
-// another pod has been counted twice, when the pod looked the object up and when it then fetched the object; slices are
-// not looked up.
+// minUses returns the number of uses after which a location of a disk stores an object. A request from another pod
+// counts twice: when that pod looks the object up, and when it then fetches the object. With slices, such a request
+// counts once, because slices are not looked up.
 func (d door) minUses() int32 {
 	uses := ptr.Deref(d.Cache.MinUses, 1)
 	if d.toPeers && !d.hasSlices() {

@@ -13,34 +13,37 @@ import (
 )
 
 const (
-	// stateHeader tells the gateway that the cache has an expired copy, or that the client asked by HEAD for what the
-	// cache does not have (stateHead). headAlone is the gateway's location for that.
+	// stateHeader tells the gateway why a cache asks, for example because its copy has expired. With stateHead, the
+	// client asked by HEAD for an object that the cache does not have. headAlone is the gateway's location for such a
+	// HEAD.
 	stateHeader    = "X-CacheNode-State"
 	stateVariable  = "$asking_state"
 	stateInRequest = "$http_x_cachenode_state"
 	stateHead      = "HEAD"
 	headAlone      = "@head_alone"
-	// diskHeader names the disk whose cache asks. gatewayDisk is its value.
+	// diskHeader names the disk whose cache asks. gatewayDisk is the value of the header.
 	diskHeader    = "X-CacheNode-Disk"
 	diskInRequest = "$http_x_cachenode_disk"
 	gatewayDisk   = "$asking_disk"
-	// sharedHeader says how the gateway got a response: HIT if another request has fetched it, sharedRejected if it is
-	// the gateway's own.
+	// sharedHeader shows how the gateway got a response. HIT means that another request has fetched it. sharedRejected
+	// means that the gateway itself has rejected the request.
 	sharedHeader   = "X-CacheNode-Shared"
 	sharedVariable = "$is_shared"
-	// agedVariable is not empty for a response that another cache has kept for a time that nginx cannot subtract.
+	// agedVariable is not empty for a response that another cache has kept for a time, if nginx cannot subtract that
+	// time.
 	agedVariable = "$is_aged"
-	// ownOnly is not empty for a response that only the request that fetched it may have.
+	// ownOnly is not empty for a response that only the request that fetched it may use.
 	ownOnly = "$own_only"
-	// originHeader has the origin's own Cache-Control, or noControl if the origin sent none. A response that was stored
-	// before the gateway existed has no such header.
+	// originHeader contains the origin's own Cache-Control, or noControl if the origin sent none. A response that was
+	// stored before the gateway existed has no such header.
 	originHeader    = "X-CacheNode-Cache-Control"
 	originInAnswer  = "$upstream_http_x_cachenode_cache_control"
 	noControl       = "-"
 	controlInAnswer = "$upstream_http_cache_control"
 
-	// originVariable is the value of originHeader, controlVariable is the Cache-Control that counts for the cache,
-	// storedVariable the one that the cache gets, and clientVariable the one that clients get.
+	// originVariable is the value of originHeader. controlVariable is the Cache-Control that applies to the cache.
+	// storedVariable is the Cache-Control that the gateway sends to the cache. clientVariable is the Cache-Control that
+	// clients get.
 	originVariable  = "$origin_control"
 	controlVariable = "$control"
 	storedVariable  = "$stored_control"
@@ -49,28 +52,29 @@ const (
 	strictVariable = "$must_revalidate"
 	strict         = "~*(?:must-revalidate|proxy-revalidate|s-maxage)"
 
-	// member and dictionary match a structured field (RFC 8941), which CDN-Cache-Control must be to count.
+	// member and dictionary match a structured field (RFC 8941). CDN-Cache-Control counts only if it is a structured
+	// field.
 	member     = `[a-z*][a-z0-9_.*-]*(?:=(?:[0-9.-]+|"[^"]*"|[a-z*][^ ,;"]*|[?][01]|:[^:]*:))?(?:;[^,]*)?`
 	dictionary = `^\s*` + member + `(?:\s*,\s*` + member + `)*\s*$`
 
-	// byStateVariable is the gateway's location for a request with a stateHeader; "" without one.
+	// byStateVariable contains the gateway's location for a request with a stateHeader; "" for a request without one.
 	byStateVariable = "$by_state"
 )
 
-// gateway is what the gateway's servers and locations have in common.
+// gateway is the part of the configuration with the gateway's server and locations.
 type gateway struct{ site }
 
-// gatewayMaps are the gateway's maps.
+// gatewayMaps is the part of the configuration with the gateway's maps.
 type gatewayMaps struct{ site }
 
 // gateway returns the private server between the caches of the disks and the origin.
 //
-// nginx serves a stale copy only as long as the stored response itself allows it by stale-while-revalidate and
-// stale-if-error (RFC 5861). The gateway adds these to the Cache-Control of responses that have none and do not forbid
-// stale copies (RFC 9111, section 4.2.4). It keeps the origin's own Cache-Control for clients. For a CDN,
-// CDN-Cache-Control goes before Cache-Control (RFC 9213).
+// nginx serves a stale copy only as long as the stored response itself allows that by stale-while-revalidate and
+// stale-if-error (RFC 5861). The gateway adds these directives to the Cache-Control of responses that have none and
+// do not forbid stale copies (RFC 9111, section 4.2.4). Clients get the origin's own Cache-Control. If a response has
+// CDN-Cache-Control, that header takes precedence over Cache-Control (RFC 9213).
 //
-// Requests for expired objects are in renewal.go.
+// The locations for expired objects are in renewal.go.
 func (g gateway) gateway() conf.Block {
 	m := gatewayMaps(g)
 	return append(slices.Concat(
@@ -84,7 +88,7 @@ func (g gateway) gateway() conf.Block {
 		g.gatewayServer())
 }
 
-// controlMaps returns the maps over Cache-Control.
+// controlMaps returns the maps that evaluate Cache-Control.
 func (m gatewayMaps) controlMaps() conf.Block {
 	control := conf.Expression(controlVariable)
 	while, ifError := windows(m.Cache)
@@ -96,7 +100,7 @@ func (m gatewayMaps) controlMaps() conf.Block {
 		return control + conf.Expression(", "+windows)
 	}
 	shared := conf.Map("$upstream_http_x_cachenode_shared", sharedVariable,
-		conf.D("volatile"), // for each slice
+		conf.D("volatile"), // evaluated again for each slice
 		conf.D("default", conf.Literal("")), conf.Row(conf.Literal("HIT"), conf.Literal("1")))
 	aged := conf.Map("$upstream_http_cdn_cache_control:$upstream_http_age", agedVariable,
 		conf.D("volatile"),
@@ -175,7 +179,8 @@ func clientControl() conf.Directive {
 		conf.D("default", answers))
 }
 
-// windows returns the directives of RFC 5861 for responses without their own; "" for one that the spec switches off.
+// windows returns the two directives of RFC 5861 for responses that have none. A directive is "" if the spec switches
+// it off.
 func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
 	if s := int64(effective.Duration(c.StaleWhileRevalidate).Seconds()); s > 0 {
 		whileRevalidate = fmt.Sprintf("stale-while-revalidate=%d", s)
@@ -186,7 +191,8 @@ func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
 	return whileRevalidate, ifError
 }
 
-// gatewayServer passes requests on as they come. The caches in front of it decide what X-Accel headers mean.
+// gatewayServer returns the server that passes requests on as they come. The caches in front of it evaluate the
+// X-Accel headers.
 func (g gateway) gatewayServer() conf.Directive {
 	block := slices.Concat(conf.Block{
 		conf.D("listen", g.entry.address()),
@@ -202,7 +208,7 @@ func (g gateway) gatewayServer() conf.Directive {
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
 	}, g.backend.reachOrigin())
-	block = append(block, g.notSliced("")...) // maps that caches use, too, read the variable
+	block = append(block, g.notSliced("")...) // maps that caches use, too, read this variable
 	block = append(block, conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Buffering")...))
 	block = append(block, passed(g.gatewayPasses("X-Accel-Expires"))...) // see lifetime
 	block = append(block, g.gatewayHides()...)
@@ -216,7 +222,7 @@ func (g gateway) gatewayServer() conf.Directive {
 	block = slices.Concat(block, fills{g}.locations(), refreshes{g}.locations(), backgrounds{g}.locations(),
 		conf.Block{g.bodyLocation(), g.onceLocation(), g.rejectedLocation()}, repeats{g}.locations(), g.sentBack())
 	return conf.B("server", nil, append(block,
-		// nginx would fetch the whole object and store it. The cache passes the request on instead.
+		// For a HEAD, nginx would fetch the whole object and store it. So the cache passes the request on instead.
 		location(headAlone,
 			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(pass)),
 			conf.D("return", conf.Literal("204"))),
@@ -226,7 +232,7 @@ func (g gateway) gatewayServer() conf.Directive {
 				conf.D("proxy_pass", g.backend.url()))...))...)
 }
 
-// withoutOwn makes a location of the gateway leave out of its requests what the caches have sent to the gateway.
+// withoutOwn makes a location of the gateway remove from its requests the headers that caches send to the gateway.
 func withoutOwn() (block conf.Block) {
 	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader} {
 		block = append(block, setHeader(name, conf.Literal("")))
@@ -234,7 +240,7 @@ func withoutOwn() (block conf.Block) {
 	return block
 }
 
-// gatewayHides returns the origin's headers of the names that toCache adds, and of ours.
+// gatewayHides hides those headers of the origin whose names are used by toCache or are CacheNode's own.
 func (g gateway) gatewayHides() conf.Block {
 	names := append(ownNames(), "Cache-Control", originHeader, sharedHeader)
 	if g.hasSlices() {
@@ -245,7 +251,8 @@ func (g gateway) gatewayHides() conf.Block {
 	return hides(names...)
 }
 
-// gatewayPasses returns the headers of a response that the gateway passes on and nginx would keep to itself.
+// gatewayPasses returns the response headers that the gateway passes on although nginx keeps them to itself by
+// default.
 func (g gateway) gatewayPasses(without ...string) []conf.Argument {
 	without = append(without, "X-Accel-Redirect") // see redirects
 	return append(accelHeaders(without...), conf.Literal("Server"))
@@ -257,7 +264,7 @@ func (g gateway) toCache() conf.Block {
 	return slices.Concat(control(), conf.Block{lifetime}, g.redirect())
 }
 
-// control returns what the gateway says of a response's Cache-Control.
+// control returns the headers that tell the cache the Cache-Control of a response.
 func control() conf.Block {
 	return conf.Block{
 		addHeader("Cache-Control", conf.Expression(sentControl)),
@@ -265,7 +272,8 @@ func control() conf.Block {
 	}
 }
 
-// accelHeaders returns the headers of a response that tell nginx what to do with it, without some of them.
+// accelHeaders returns the names of the response headers that tell nginx what to do with the response, except those
+// in without.
 func accelHeaders(without ...string) []conf.Argument {
 	return slices.DeleteFunc(conf.Literals("X-Accel-Redirect", "X-Accel-Expires", "X-Accel-Buffering", "X-Accel-Charset",
 		"X-Accel-Limit-Rate"), func(a conf.Argument) bool {
@@ -273,7 +281,7 @@ func accelHeaders(without ...string) []conf.Argument {
 	})
 }
 
-// passed makes a location pass on headers of a response that nginx keeps to itself by default.
+// passed makes a location pass response headers on that nginx keeps to itself by default.
 func passed(names []conf.Argument) (block conf.Block) {
 	for _, name := range names {
 		block = append(block, conf.D("proxy_pass_header", name))
@@ -281,13 +289,16 @@ func passed(names []conf.Argument) (block conf.Block) {
 	return block
 }
 
-// lifetime returns the map for the X-Accel-Expires of the gateway's response: the origin's own, but for two cases.
+// lifetime returns the map for the X-Accel-Expires of the gateway's response. It is the origin's own value, except in
+// two cases.
 //
-// nginx stores a response with it whatever Cache-Control says. A response that is for one client alone, or for nobody
-// to keep, is not stored, so the gateway leaves the header out.
+// nginx stores a response with this header, whatever Cache-Control contains. A response for one client only, or one
+// that nobody may keep, must not be stored. So the gateway leaves the header out if Cache-Control contains private or
+// no-store.
 //
-// If the origin says that a copy is valid and not for how long, the copy is valid once more for what cache.valid has
-// for it. nginx would take that from the stored response, and for one that was filled it is some seconds.
+// The origin may answer that a copy is still valid without sending a lifetime. The copy is then fresh again for the
+// time that cache.valid defines. nginx would take the time from the stored response, and that is only some seconds
+// for a filled object.
 func (m gatewayMaps) lifetime() conf.Directive {
 	const ok = v1alpha1.StatusCode(200)
 	given := conf.Expression("$status:$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)

@@ -9,11 +9,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// generationOf returns the variable with the beginning of a disk's keys; the disk is in a variable.
+// generationOf returns the variable with the beginning of a disk's keys. disk is the variable with the name of the
+// disk.
 func generationOf(disk string) conf.Expression { return conf.Expression("$generation_of_" + disk[1:]) }
 
-// generations returns the maps from a disk to the beginning of its keys. The plans hash keys without it, so each key
-// stays on its disk.
+// generations returns the maps from a disk to the beginning of its keys, which depends on the generation of the disk.
+// The plans hash keys without that beginning, so each key stays on its disk.
 func (k core) generations() conf.Block {
 	if len(k.Facts.Generations) == 0 || len(k.disks) == 0 {
 		return nil
@@ -36,7 +37,7 @@ func (k core) generations() conf.Block {
 	return block
 }
 
-// cacheOf makes a location use the cache of the disk in a variable, with a key.
+// cacheOf makes a location use the cache of a disk with a key. disk is the variable with the name of the disk.
 func (s site) cacheOf(disk string, key conf.Expression) conf.Block {
 	if len(s.Facts.Generations) > 0 {
 		key = generationOf(disk) + key

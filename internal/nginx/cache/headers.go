@@ -8,13 +8,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// HeaderClass says how nginx handles a header of a client's request: whether the header reaches the origin, and with
-// which value.
+// HeaderClass defines how nginx handles a header of a client's request: whether the header reaches the origin, and
+// with which value.
 type HeaderClass string
 
 // The classes. Every header that [RequestHeaders] does not name is Passed.
 const (
-	// Set headers get a value from nginx, whatever the client says.
+	// Set headers get a value from nginx, whatever the client sends.
 	Set HeaderClass = "Set"
 	// Removed headers do not reach the origin.
 	Removed HeaderClass = "Removed"
@@ -22,7 +22,8 @@ const (
 	Bypass HeaderClass = "Bypass"
 	// Revalidating headers are answered by nginx. They reach the origin only with a request that no disk can serve.
 	Revalidating HeaderClass = "Revalidating"
-	// Passed headers reach the origin. If its response depends on one, the origin must name the header in Vary.
+	// Passed headers reach the origin. If the origin's response depends on such a header, the origin must name the
+	// header in Vary.
 	Passed HeaderClass = "Passed"
 )
 
@@ -34,9 +35,9 @@ type RequestHeader struct {
 	Note string
 }
 
-// RequestHeaders are the headers that matter to a cache. A header does not reach the origin if servers and frameworks
-// are known to take it for another host, scheme, path or method than the request's own, unless it is part of the key.
-// Otherwise one client could have a response stored that others are then served.
+// RequestHeaders are the request headers that matter to a cache. Some headers are known to make servers and
+// frameworks use another host, scheme, path or method than the request's own. Such a header does not reach the origin
+// unless it is part of the key. Otherwise one client could cause a response to be stored that other clients then get.
 var RequestHeaders = slices.Concat(
 	[]RequestHeader{
 		{"Host", Set, "`origin.hostHeader`, or the name that the client asked for, " +
@@ -66,12 +67,12 @@ var RequestHeaders = slices.Concat(
 		"X-Request-Id"),
 )
 
-// privateHeaders are those of requests between the parts of a CacheNode.
+// privateHeaders are the headers of requests between the parts of a CacheNode.
 var privateHeaders = []string{
 	schemeHeader, renewHeader, stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader, askHeader,
 }
 
-// Headers that frameworks and proxies take for the host, scheme, path or method of a request.
+// Headers that frameworks and proxies use as the host, scheme, path or method of a request.
 var (
 	overridesHost = []string{
 		"Forwarded", "X-Forwarded-Server", "X-Host", "X-HTTP-Host-Override", "X-Original-Host", "X-Forwarded-Hostname",
@@ -107,7 +108,7 @@ func headers(class HeaderClass, note string, names ...string) []RequestHeader {
 // keeps returns true if the part is in the key.
 func (s site) keeps(part v1alpha1.KeyPart) bool { return slices.Contains(s.Cache.Key, part) }
 
-// clientScheme returns the scheme of the client's request. Pods talk to each other over another one.
+// clientScheme returns the scheme of the client's request. Requests between pods may use another scheme.
 func (s site) clientScheme() conf.Argument {
 	switch {
 	case !s.isSharded():
@@ -117,7 +118,7 @@ func (s site) clientScheme() conf.Argument {
 	case s.Spec.Listen.TLS == nil:
 		return conf.Literal("http")
 	}
-	return conf.Expression("$scheme") // which forwarded leaves out, as the key has none
+	return conf.Expression("$scheme") // forwarded leaves it out, because the key has no scheme
 }
 
 // hasOneHost returns true if all requests that are not refused have the same host.
@@ -129,12 +130,13 @@ const (
 	// credentialsVariable and bodyVariable are not empty for requests that no cache may answer or store.
 	credentialsVariable = "$has_credentials"
 	bodyVariable        = "$has_body"
-	// partialVariable is not empty for a response that is a part of an object though nobody asked for it, or says that it
-	// is one.
+	// partialVariable is not empty for a response that is only a part of an object although no range was requested. It
+	// is also not empty for a response that is no part, but has a Content-Range.
 	partialVariable = "$is_partial"
-	// variesVariable is not empty for responses that fit one request only. Vary has a star, which nginx finds only if it
-	// stands alone, or it names X-Forwarded-For: nginx compares the client's own header, and the origin gets another one.
-	// nginx stores none with a Vary of more than 128 bytes. Other headers that nginx sets are in the key or constant.
+	// variesVariable is not empty for responses that fit only one request. Their Vary contains a star, which nginx
+	// itself recognizes only if the star stands alone. Or it names X-Forwarded-For: nginx would compare the client's own
+	// header, but the origin gets another value. nginx never stores a response whose Vary has more than 128 bytes, so
+	// these count too. Other headers that nginx sets are in the key or constant.
 	variesVariable = "$varies"
 	// keptArguments are the arguments that reach the origin.
 	keptArguments = "$kept_args"
@@ -142,11 +144,12 @@ const (
 	encodedMark = cachekey.URIMark
 )
 
-// core is the maps that say what a request is: whether a cache may answer it, which key it has, and where it goes.
+// core is the part of the configuration with the maps that classify requests. The maps define whether a cache may
+// answer a request, which key the request has, and where it goes.
 type core struct{ site }
 
-// requestMaps returns the maps by which nginx decides whether to bypass a cache, for which it takes "" and "0" for no,
-// and those of the key.
+// requestMaps returns the maps by which nginx decides whether to bypass a cache, and the maps for the key. For the
+// decision, "" and "0" mean no.
 func (k core) requestMaps() conf.Block {
 	block := conf.Block{
 		conf.Map("$http_authorization", credentialsVariable,
@@ -166,7 +169,7 @@ func (k core) requestMaps() conf.Block {
 		asked = askedRange
 	}
 	block = append(block, conf.Map(
-		// $status is that of the response to the client, which may be a part of a whole one.
+		// $status is the status of the response to the client, which may be a part of a whole object.
 		asked+" $upstream_status/$upstream_http_content_range", partialVariable,
 		conf.D("volatile"), // for each slice
 		conf.D("default", conf.Literal("")),
@@ -191,9 +194,9 @@ func (k core) requestMaps() conf.Block {
 		conf.Row(conf.Literal("1"), conf.Expression("$args")), conf.D("default", counted)))
 }
 
-// normalized makes nginx send the path that is in the key instead of the one that the client wrote: after "set $args",
-// nginx builds the request line from the normalized path. Arguments that are not in the key reach the origin only with
-// requests past the caches.
+// normalized makes nginx send the path that is in the key instead of the path that the client wrote. After "set
+// $args", nginx builds the request line from the normalized path. Arguments that are not in the key reach the origin
+// only with requests that bypass the caches.
 func (s site) normalized() conf.Block {
 	if !s.keeps(v1alpha1.KeyURI) {
 		return nil

@@ -12,16 +12,19 @@ import (
 )
 
 const (
-	// unlocked is the location for an object whose last response could not be stored. No request waits there for another.
+	// unlocked is the location for an object whose last response could not be stored. There, no request waits for
+	// another.
 	unlocked = "@unlocked"
-	// fromVariable says which location of the cache asks the gateway: one of the next three, or "" for any other.
+	// fromVariable identifies the location of the cache that asks the gateway. It is one of the next three values, or ""
+	// for any other location.
 	fromVariable = "$asks_from"
 	fromDisk     = "disk"
 	fromWaiting  = "waiting"
 	fromUnlocked = "unlocked"
 
-	// Values of stateHeader for an object that the cache does not have: from fromDisk, from there after a wait for the
-	// lock, and from the other two. misses are all of them. missVariable is stateMiss or stateWaited.
+	// Values of stateHeader for an object that the cache does not have. stateMiss comes from fromDisk, and stateWaited
+	// from there after a wait for the lock. stateLate comes from fromWaiting, and stateUnlocked from fromUnlocked.
+	// misses matches all of them. missVariable is stateMiss or stateWaited.
 	stateMiss     = "MISS"
 	stateWaited   = "WAITED"
 	stateLate     = "LATE"
@@ -30,7 +33,7 @@ const (
 	missVariable  = "$miss"
 
 	// toUnlocked, toWaiting and toPass are the gateway's locations that send a request back to a location of the cache.
-	// The variables are one of them, or "" for a request that goes on to the origin.
+	// Each of the variables contains one of these locations, or "" for a request that goes on to the origin.
 	toUnlocked      = "@to_unlocked"
 	toWaiting       = "@to_waiting"
 	toPass          = "@to_pass"
@@ -38,15 +41,16 @@ const (
 	afterWait       = "$after_wait"
 	afterSecondWait = "$after_second_wait"
 
-	// unstorableVariable is 1 for a response that may not be stored, 0 for one that may, and "" if that is not known.
-	// notedVariable is 1 for an object for which the script remembers the former, and hitForMissKey is its key there.
+	// unstorableVariable is 1 for a response that may not be stored, 0 for a response that may be stored, and "" if that
+	// is not known. notedVariable is 1 for an object that the script remembers because of a response that may not be
+	// stored. hitForMissKey is the key of the object in the script's memory.
 	unstorableVariable = "$is_unstorable"
 	notedVariable      = "$is_noted"
 	hitForMissKey      = "$hit_for_miss_key"
 
-	// firstWait is how long a request waits for the lock in its disk's location, before it asks whether that is in vain.
-	// It is also how long a request waits that comes while another one asks. Later, nginx looks every half second whether
-	// the lock is free.
+	// firstWait is how long a request waits for the lock in the location of its disk, before it asks the gateway whether
+	// that wait is in vain. A request that comes while another request asks also waits for this time. Later, nginx
+	// checks every half second whether the lock is free.
 	firstWait = 200 * time.Millisecond
 	// notedFor is how long an object is remembered after the last response that could not be stored.
 	notedFor = 10 * time.Second
@@ -54,33 +58,34 @@ const (
 
 // hitsForMiss returns true if requests for an object whose responses may not be stored do not wait for each other.
 //
-// nginx's lock has all requests for an object that the cache does not have wait for the first. If its response may not
-// be stored, they go to the origin one by one, half a second apart. Varnish calls the remedy hit-for-miss: to remember
-// such an object, and to take away nothing but the lock.
+// With nginx's lock, all requests for an object that the cache does not have wait for the first one. If the response
+// to the first request may not be stored, the others go to the origin one by one, half a second apart. Varnish calls
+// the solution hit-for-miss: remember such an object, and skip only the lock for it.
 //
 //	disk ─▶ gateway ─▶ the origin                       the first: the script notes a response that may not be stored
 //	disk ─▶ gateway ─▶ unlocked ─▶ gateway ─▶ the origin     the others, after firstWait, and all from then on
-//	disk ─▶ gateway ─▶ waiting                          those that have waited in vain, for what is not noted
+//	disk ─▶ gateway ─▶ waiting                          those that have waited in vain, for an object without a note
 //
-// Each request looks its object up first, so one that is stored and fresh is served, whatever is noted. In unlocked it
-// is looked up once more, and what may be stored is. The gateway answers at once for what is noted, so the lock is held
-// for a moment only; a request that comes in that moment waits for firstWait. With slices, a later slice could not be
-// sent elsewhere, so the first wait there is for as long as the second.
+// Each request first looks its object up. So an object that is stored and fresh is served, whatever the script has
+// noted. The location unlocked looks the object up once more, and stores a response that may be stored. For a noted
+// object, the gateway answers at once, so the lock is held only for a moment. A request that comes in that moment
+// waits for firstWait. With slices, the request for a later slice could not be sent to another location. So the first
+// wait is then as long as the second.
 //
-// What is noted holds until a response comes that may be stored. For notedFor after that, nothing is noted.
+// A note ends when a response comes that may be stored. For notedFor after that, nothing is noted.
 //
-// The script runs for a request that the gateway gets for an object that is not stored, and never for a HIT.
+// The script runs only for requests to the gateway for objects that are not stored, and never for a HIT.
 func (s site) hitsForMiss() bool {
 	return s.Facts.Scripts && len(s.disks) > 0 && ptr.Deref(s.Cache.Lock.Enabled, true)
 }
 
-// waitsTwice returns true if the lock of a disk's location is for firstWait alone. A POST that is cached could not be
-// sent elsewhere.
+// waitsTwice returns true if a request waits only for firstWait for the lock in the location of its disk. If POST is
+// cached, the result is false, because a POST could not be sent to another location.
 func (s store) waitsTwice(l diskLocation) bool {
 	return s.hitsForMiss() && l.name == onDisk && !l.sliced && !slices.Contains(s.Cache.Methods, "POST")
 }
 
-// hitForMissMaps returns the gateway's maps.
+// hitForMissMaps returns the gateway's maps for hit-for-miss.
 func (m gatewayMaps) hitForMissMaps() conf.Block {
 	if !m.hitsForMiss() {
 		return nil
@@ -101,8 +106,8 @@ func (m gatewayMaps) hitForMissMaps() conf.Block {
 	}
 }
 
-// missStates returns the rows of the map for stateVariable, whose values begin with how a location asks. A later slice
-// is asked for as without hits for miss.
+// missStates returns the rows for a MISS in the map for stateVariable. The values depend on the location that asks.
+// The request for a later slice has none of these values, as without hit-for-miss.
 func (m gatewayMaps) missStates() conf.Block {
 	if !m.hitsForMiss() {
 		return nil
@@ -119,7 +124,7 @@ func (m gatewayMaps) missStates() conf.Block {
 	}
 }
 
-// missPlaces returns the rows of the map for byStateVariable.
+// missPlaces returns the rows for a MISS in the map for byStateVariable.
 func (m gatewayMaps) missPlaces() conf.Block {
 	if !m.hitsForMiss() {
 		return nil
@@ -131,12 +136,13 @@ func (m gatewayMaps) missPlaces() conf.Block {
 	}
 }
 
-// unstorable returns the map for unstorableVariable. It reads what nginx reads, in nginx's order: X-Accel-Expires, then
-// Cache-Control, then Expires, then cache.valid. A map cannot tell whether the date of Expires has passed. nginx stores
-// no response with a redirect.
+// unstorable returns the map for unstorableVariable. The map reads the same values as nginx, in nginx's order:
+// X-Accel-Expires, then Cache-Control, then Expires, then cache.valid. A map cannot tell whether the date in Expires
+// has passed. nginx stores no response with X-Accel-Redirect.
 //
-// An error of the server says nothing of the object, and neither does one that a client provokes by its own headers,
-// address or pace, or by a range that the object does not have. An empty object does not have the first slice.
+// An error of the server shows nothing about the object. Neither does an error that a client provokes by its own
+// headers, address or pace, or by a range that the object does not have. The exception is a 416 for the first slice,
+// because an empty object does not have the first slice.
 func (m gatewayMaps) unstorable() conf.Directive {
 	redirect := "$upstream_http_x_accel_redirect"
 	if m.hasSlices() {

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// onOwner and onStandIn are the locations that look an object up in another pod, fetchOwner and fetchStandIn those
-	// that have that pod fetch it, and foundOnOwner and foundOnStandIn those that get what it has said that it has.
+	// onOwner and onStandIn are the locations that look an object up in another pod. fetchOwner and fetchStandIn are the
+	// locations that make that pod fetch the object. foundOnOwner and foundOnStandIn are the locations that get an
+	// object after that pod has answered that it has the object.
 	onOwner        = "@owner"
 	onStandIn      = "@stand_in"
 	fetchOwner     = "@fetch_from_owner"
@@ -20,20 +21,21 @@ const (
 	foundOnOwner   = "@found_on_owner"
 	foundOnStandIn = "@found_on_stand_in"
 
-	// afterOwner and afterStandIn are the locations after an answer that may be nginx's own and not about the object.
+	// afterOwner and afterStandIn contain the next location after a status that the other pod's nginx may have sent
+	// without looking at the object.
 	afterOwner   = "$after_owner"
 	afterStandIn = "$after_stand_in"
 
-	// absent is the status with which a pod answers that it does not have an object. No origin has it.
+	// absent is the status with which a pod answers that it does not have an object. No origin sends this status.
 	absent = "470"
 
 	// plainVariable is 1 for a request that any copy of the object answers: GET or HEAD without body or credentials.
 	plainVariable = "$is_plain"
 
-	// askHeader says what a pod wants of another one, see lookup.
+	// askHeader tells a pod what another pod wants from it; see askCopy.
 	askHeader    = "X-CacheNode-Ask"
 	askInRequest = "$http_x_cachenode_ask"
-	// statusHeader and placeHeader say how another pod got its response, and from which disk.
+	// statusHeader shows how another pod got its response. placeHeader shows from which disk the response came.
 	statusHeader   = "X-CacheNode-Status"
 	statusInAnswer = "$upstream_http_x_cachenode_status"
 	placeHeader    = "X-CacheNode-Place"
@@ -42,12 +44,12 @@ const (
 	// connectTimeout is how long a pod may take to accept a connection.
 	connectTimeout = 300 * time.Millisecond
 
-	// leastPatience is how long at least a pod may take for each read of an object that it has: a busy hard disk, with
-	// requests that wait in its thread pool.
+	// leastPatience is the minimum time that a pod gets for each read of an object that it has. A busy hard disk may
+	// need that long, because requests wait in its thread pool.
 	leastPatience = 10 * time.Second
 )
 
-// plain returns the map for plainVariable, if something needs it.
+// plain returns the map for plainVariable, if the memory tier or a hop needs the map.
 func (k core) plain() conf.Block {
 	if !k.hasMemoryTier() && !k.hops() {
 		return nil
@@ -59,10 +61,11 @@ func (k core) plain() conf.Block {
 		WithComment("What is looked up in the memory tier or in another pod.")}
 }
 
-// dispatch returns the location that passes each request on to the one that answers it.
+// dispatch returns the location "/", which passes each request on to the location that answers it.
 //
-// In a location to which nginx has redirected a request, it always escapes the path that it passes on. Elsewhere it
-// passes some characters on as the client wrote them, escaped or not, which $uri does not tell apart.
+// In a location to which nginx has redirected a request, nginx always escapes the path that it passes on. In other
+// locations, nginx passes some characters on as the client wrote them, escaped or not. $uri does not distinguish
+// these two forms.
 func dispatch(place conf.Argument, first ...conf.Directive) conf.Directive {
 	return location("/", slices.Concat(
 		first, orAt(place), conf.Block{conf.D("return", conf.Literal("418"))})...)
@@ -70,16 +73,18 @@ func dispatch(place conf.Argument, first ...conf.Directive) conf.Directive {
 
 const (
 	// redirectedVariable is pass for a request that the origin has redirected to a path of its own (X-Accel-Redirect),
-	// and else "". atOnceVariable is the location of a request that is not looked up in memory, and else "".
+	// and "" otherwise. atOnceVariable contains the location of a request that is not looked up in memory, and "" for
+	// any other request.
 	redirectedVariable = "$redirected"
 	atOnceVariable     = "$at_once"
 )
 
-// atOnce makes a server pass on what its location "/" is not for, before nginx looks for a location.
+// atOnce makes a server pass on the requests that its location "/" must not get, before nginx chooses a location.
 //
-// What the origin redirects to has the key of the first path, and the origin may have decided for one client alone. So
-// it is neither stored nor served from a cache. And the memory tier's location takes no large body (see bodies.go).
-// nginx runs these directives for the memory tier's subrequests too, for which they must do nothing.
+// After a redirect by the origin, a request still has the key of its first path, and the origin may have decided for
+// one client only. So the response is neither stored nor served from a cache. The memory tier's location does not
+// take large bodies either (see bodies.go). nginx also runs these directives for the subrequests of the memory tier,
+// where they must do nothing.
 func (d door) atOnce() conf.Block {
 	leaves := func(where conf.Expression, first ...conf.Directive) conf.Directive {
 		return conf.B("if", []conf.Argument{"(" + where + ")"}, append(first, conf.D("return", conf.Literal("418")))...)
@@ -100,7 +105,7 @@ func orAt(where conf.Argument) conf.Block {
 	}
 }
 
-// atOnceMaps returns the maps for that.
+// atOnceMaps returns the maps for redirectedVariable and atOnceVariable.
 func (k core) atOnceMaps() conf.Block {
 	block := conf.Block{conf.Map("$upstream_http_x_accel_redirect", redirectedVariable,
 		conf.D("volatile"), conf.D("default", conf.Literal(pass)), conf.Row(conf.Literal(""), conf.Literal("")))}
@@ -114,15 +119,15 @@ func (k core) atOnceMaps() conf.Block {
 		conf.Row(conf.Expression("~^::/[.]cachenode-(?:promote|renew)$"), conf.Literal(""))))
 }
 
-// hops asks other pods for what they own.
+// hops is the part of the configuration that asks other pods for objects whose keys they own.
 type hops struct{ door }
 
-// hop is a pod that is asked.
+// hop describes how one other pod is asked: the owner or the stand-in.
 type hop struct {
-	// pod is the variable with its name. look, fetch and found are the locations that ask it.
+	// pod is the variable with the name of the pod. look, fetch and found are the locations that ask the pod.
 	pod, look, fetch, found string
-	// next is where a request goes if the pod does not answer. after is the variable that is found if the answer is about
-	// the object, and else next.
+	// next is the location to which a request goes if the pod does not answer. after is the variable that contains found
+	// if the answer is about the object, and next otherwise.
 	next  conf.Argument
 	after string
 	tag   string
@@ -130,13 +135,14 @@ type hop struct {
 
 // hopLocations returns the locations that ask the owner of a key, or its stand-in.
 //
-// The first question is only for what is cached, and must be answered within the time of a disk's probe. So a pod or a
-// disk that hangs is found without taking a slow origin for one. If the object is not cached there, the second question
-// has the pod fetch it, for as long as an origin may take.
+// The first question asks only for cached objects, and must be answered within the time of a disk's probe. So a pod
+// or a disk that hangs is detected, and a slow origin is not mistaken for it. If the object is not cached there, the
+// second question makes the pod fetch the object, for as long as an origin may take.
 //
-// The limit of time also holds between two reads of a body. Where a disk may take long for one without having failed
-// (see asksFirst), the first question is for the header alone, and the body comes by the second. A pod that has the
-// object then gets the time of some probes, or one that stops between the two would take that of a slow origin.
+// The time limit also applies between two reads of a body. Some disks may take longer for one read, without having
+// failed (see asksFirst). The first question is then for the header only, and the second question gets the body. A
+// pod that has the object then gets the time of several probes. Otherwise a pod that stops between the two questions
+// would take as long as a slow origin.
 func (p hops) hopLocations() conf.Block {
 	if !p.hops() {
 		return nil
@@ -160,8 +166,9 @@ func (p hops) hopLocations() conf.Block {
 	return append(block, p.unsatisfiable(rangeOverHop, agentapi.TagPeer))
 }
 
-// asksFirst returns true if a pod asks for the header of an object before it asks for the object: hard disks may take
-// longer for a read than a hop waits, and only the first slice of an object can be looked up.
+// asksFirst returns true if a pod asks for the header of an object before it asks for the object. It does so if hard
+// disks may take longer for a read than a hop waits. It also does so with slices, because only the first slice of an
+// object can be looked up.
 func (s site) asksFirst() bool {
 	for _, d := range s.Spec.Disks {
 		if d.Media != v1alpha1.SSD && d.Media != v1alpha1.NVMe {
@@ -171,8 +178,9 @@ func (s site) asksFirst() bool {
 	return s.hasSlices()
 }
 
-// found returns the location for what a pod has said that it has. Of slices, it has said so of the first alone, so the
-// others may take as long as an origin.
+// found returns the location that gets an object from a pod that has answered that it has the object. With slices,
+// the pod has answered for the first slice only. The other slices may take as long as an origin, so the result is
+// then the location fetch.
 func (s site) found(found, fetch string) string {
 	if s.asksFirst() && !s.hasSlices() {
 		return found
@@ -189,8 +197,8 @@ func (n node) hopTimeout() time.Duration {
 	return longest
 }
 
-// afterMaps returns the maps for afterOwner and afterStandIn. An answer about the object asks for a redirect where the
-// first question is for the header alone; elsewhere, a stored 400 is like none.
+// afterMaps returns the maps for afterOwner and afterStandIn. If the first question is for the header only, an answer
+// about the object contains a redirect. Otherwise, a stored 400 counts as no answer.
 func (k core) afterMaps() conf.Block {
 	after := func(variable, next conf.Expression, found string) conf.Directive {
 		rows := conf.Block{conf.D("default", next)}
@@ -205,7 +213,7 @@ func (k core) afterMaps() conf.Block {
 	}
 }
 
-// look asks a pod for what it has cached.
+// look returns the location that asks a pod for an object in its caches.
 func (p hops) look(h hop) conf.Directive {
 	ask := ""
 	block := conf.Block{
@@ -220,8 +228,8 @@ func (p hops) look(h hop) conf.Directive {
 		ask = h.found
 		block = append(block, conf.D("proxy_method", conf.Literal("HEAD")))
 	}
-	// What a server answers before it looks at its locations: a line that is too long, a protocol that it does not
-	// expect, no memory. A client must not get it, least of all without its body.
+	// A server sends these statuses before it chooses a location: for a line that is too long, for an unexpected
+	// protocol, or if it has no memory. A client must not get such an answer, least of all without its body.
 	block = append(block, conf.D("error_page", append(conf.Literals("400", "414", "421", "500", "503", "505", "="),
 		conf.Expression(h.after))...))
 	block = append(block, p.overHop(h, ask)...)
@@ -231,11 +239,11 @@ func (p hops) look(h hop) conf.Directive {
 	return location(h.look, block...)
 }
 
-// fetch returns a location that makes a pod fetch an object, or send what it has. patience is how long the pod may take
-// for the header, and between two reads of the body.
+// fetch returns a location that makes a pod fetch an object, or send the object that it has. patience is how long the
+// pod may take for the header, and between two reads of the body.
 //
-// A request that the stand-in does not fetch either has taken so many of nginx's redirects that it goes to the location
-// waiting of its disk, which fails over to the origin at once. For that, it has to have a disk.
+// If the stand-in does not fetch the object either, the request has used many of the redirects that nginx allows. So
+// it goes to the location waiting of its disk, which fails over to the origin at once. That needs a disk.
 func (p hops) fetch(h hop, name string, patience time.Duration) conf.Directive {
 	last := h.look == onStandIn && len(p.disks) > 0
 	if last {
@@ -262,7 +270,7 @@ func (n node) toPeer(upstream string) conf.Directive {
 	return conf.D("proxy_pass", conf.Expression(scheme+upstream))
 }
 
-// overHop returns what all questions to pods have in common.
+// overHop returns the directives that all questions to other pods have in common.
 func (p hops) overHop(h hop, ask string) conf.Block {
 	block := append(p.peerHeaders(ask),
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), h.next),
@@ -270,11 +278,13 @@ func (p hops) overHop(h hop, ask string) conf.Block {
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
 		conf.D("proxy_send_timeout", conf.Literal("1s")),
 		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),
-		// Few reads and writes for a large body. Headers are those of a stored response, and what the other pod adds.
+		// These buffers need few reads and writes for a large body. The headers are those of a stored response and those
+		// that the other pod adds.
 		conf.D("proxy_buffer_size", conf.Literal("24k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
-		// nginx adds Accept-Ranges after a lookup in memory. Without this, the other pod's header would be there too.
+		// nginx adds Accept-Ranges after a lookup in memory. Without this directive, the response would also contain the
+		// other pod's header.
 		conf.D("proxy_force_ranges", conf.OnOff(true)))
 	block = append(block, p.awaitsBody()...)
 	block = append(block, p.peerClientTLS()...)
@@ -286,8 +296,8 @@ func (p hops) overHop(h hop, ask string) conf.Block {
 	return append(block, p.answerHeaders(conf.Expression(statusInAnswer), conf.Expression(placeInAnswer), h.tag)...)
 }
 
-// peerHeaders returns the headers of requests to another pod. It gets what the client sent, but for the headers that
-// only pods may send.
+// peerHeaders returns the headers of requests to another pod. The other pod gets what the client sent, except the
+// headers that only pods may send.
 func (d door) peerHeaders(ask string) conf.Block {
 	scheme := conf.Argument(conf.Literal(""))
 	if d.tellsScheme() {

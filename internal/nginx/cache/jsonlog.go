@@ -7,21 +7,22 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// jsonFormat is the name of the log format with JSON. For requests that memory or another pod answered, the tag
-// follows.
+// jsonFormat is the name of the JSON log format. For requests that memory or another pod answers, the tag follows in
+// the name.
 const jsonFormat = "cachenode_json"
 
-// LogField is a field of a line of the access log in JSON.
+// LogField is a field of a line in the JSON access log.
 type LogField struct {
-	// Name is the field's name, Variable the nginx variable with its value; "" for a text that each format has.
+	// Name is the name of the field. Variable is the nginx variable with its value; "" if each log format has its own
+	// text.
 	Name, Variable string
 	// IsNumber is false for a string.
 	IsNumber bool
-	// Note says what the value is, for the reference documentation.
+	// Note describes the value, for the reference documentation.
 	Note string
 }
 
-// LogFields are the fields of the access log in JSON, in order.
+// LogFields are the fields of the JSON access log, in order.
 var LogFields = []LogField{
 	{"time", "$time_iso8601", false, "when the response ended, in RFC 3339"},
 	{"node", "$hostname", false, "the pod"},
@@ -58,8 +59,8 @@ var LogFields = []LogField{
 	},
 }
 
-// The fields whose values are others if another pod answered. That pod says how it got the response, but not how long
-// the origin took.
+// The fields whose values are different if another pod answered. That pod reports how it got the response, but not
+// how long the origin took.
 const (
 	fieldCache         = "cache"
 	fieldOriginSeconds = "originSeconds"
@@ -68,7 +69,7 @@ const (
 	hopSeconds         = "$hop_seconds"
 )
 
-// noHop is the X-Cache-Hop of responses of this pod.
+// noHop is the X-Cache-Hop of responses that come from this pod.
 const noHop = "none"
 
 // isJSON returns true if the access log is JSON.
@@ -105,7 +106,7 @@ func (f LogField) valueIn(tag string) string {
 	return f.Variable
 }
 
-// format returns the log format with JSON for a tag.
+// format returns the JSON log format for a tag.
 func (r reports) format(tag string) conf.Directive {
 	fields := make([]string, len(LogFields))
 	for i, f := range LogFields {
@@ -118,10 +119,11 @@ func (r reports) format(tag string) conf.Directive {
 		conf.Expression("{"+strings.Join(fields, ",")+"}"))
 }
 
-// jsonLog returns the log formats with JSON. A status below 100 is no number in JSON, as nginx writes three digits.
+// jsonLog returns the JSON log formats. A status below 100 would be no valid number in JSON, because nginx writes
+// three digits.
 func (r reports) jsonLog() conf.Block {
 	block := conf.Block{
-		// The lookup in memory has a time too, the first in the list.
+		// The lookup in memory has a time too, which comes first in the list.
 		conf.Map("$upstream_cache_status:$upstream_response_time", "$origin_seconds",
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~^(?:HIT|STALE|UPDATING):"), conf.Literal("")),
 			conf.Row(conf.Expression("~(?<last_time>[0-9]+[.][0-9]+)$"), conf.Expression("$last_time"))),

@@ -8,7 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// cacheKey returns the key as it stands in nginx's configuration.
+// cacheKey returns the cache key in the form of nginx's configuration.
 func (s site) cacheKey() conf.Expression {
 	var key conf.Expression
 	for _, p := range cachekey.Parts(s.Cache) {
@@ -21,8 +21,8 @@ func (s site) cacheKey() conf.Expression {
 	return key
 }
 
-// keyInGateway returns the key as the gateway computes it for an object that it looks up on another disk. The path and
-// the arguments of its own request are those that the key has; for the rest, see formerHeader.
+// keyInGateway returns the key of an object that the gateway looks up on another disk. The path and the arguments of
+// the gateway's own request are the same as in the key. The other parts come from formerHeader.
 func (s site) keyInGateway() conf.Expression {
 	var key strings.Builder
 	for _, p := range cachekey.Parts(s.Cache) {

@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// keySpace says which disk and which pod has a key.
+// keySpace is the part of the configuration that maps keys to disks and to pods.
 type keySpace struct{ site }
 
 // shards returns the blocks of all plans. They come last in the file because they are long.
@@ -34,7 +34,7 @@ func (k keySpace) ofPods() conf.Block {
 	key := fleet.KeyPrefix + k.key()
 	var block conf.Block
 	if k.hops() {
-		plan, _ := k.Facts.Fleet.Plan() // others own keys
+		plan, _ := k.Facts.Fleet.Plan() // ok is true: other pods own keys
 		tree := plan.Tree()
 		if standIns, ok := plan.StandIns(); ok {
 			tree = plan.Pairs(standIns)
@@ -52,8 +52,8 @@ func (k keySpace) ofPods() conf.Block {
 	return block
 }
 
-// shards returns the split_clients blocks of a tree, whose value is the variable. name begins the names of its groups'
-// variables, and comment stands before the first block.
+// shards returns the split_clients blocks of a tree, which set the variable. name is the beginning of the names of
+// the variables for the tree's groups. comment is the comment before the first block.
 func shards(key, variable conf.Expression, name string, tree shard.Tree, comment string) conf.Block {
 	if len(tree.Groups) == 0 {
 		return conf.Block{split(key, variable, tree.Root, comment)}

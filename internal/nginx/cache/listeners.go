@@ -14,20 +14,22 @@ import (
 )
 
 const (
-	// altSvc tells clients of HTTP/3, over TLS only.
+	// altSvc is the variable that announces HTTP/3 to clients. It is empty without TLS.
 	altSvc = "$alt_svc"
-	// ciphers are those of TLS 1.2: with forward secrecy and authenticated encryption, as all of TLS 1.3 are.
+	// ciphers are the ciphers for TLS 1.2. They have forward secrecy and authenticated encryption, like all ciphers of
+	// TLS 1.3.
 	ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
-	// forwardedFor is X-Forwarded-For with the address of the load balancer, as a client's own address is in it already.
+	// forwardedFor is X-Forwarded-For with the address of the load balancer added. The header already contains the
+	// client's own address.
 	forwardedFor = "$forwarded_for"
 	// clientsZone counts the connections of each client.
 	clientsZone = "clients"
 )
 
-// listeners are what clients connect to.
+// listeners is the part of the configuration with the sockets to which clients connect.
 type listeners struct{ node }
 
-// socket is a socket that a server listens on, with the parameters of the default server.
+// socket is a socket on which a server listens, with its parameters for the default server.
 type socket struct {
 	port       *int32
 	parameters []string
@@ -55,7 +57,7 @@ func (l listeners) sockets() []socket {
 	return list
 }
 
-// listen returns the listen directives of a server, without some of the parameters.
+// listen returns the listen directives of a server, except the parameters in without.
 func (l listeners) listen(without ...string) (block conf.Block) {
 	for _, s := range l.sockets() {
 		parameters := slices.DeleteFunc(s.parameters, func(p string) bool { return slices.Contains(without, p) })
@@ -68,10 +70,10 @@ func (l listeners) listen(without ...string) (block conf.Block) {
 // ofDefault returns the listen directives of the default server.
 func (l listeners) ofDefault() conf.Block { return l.listen() }
 
-// ofNamed returns the directives of another server. nginx takes parameters of a socket once.
+// ofNamed returns the listen directives of any other server. nginx accepts the parameters of a socket only once.
 func (l listeners) ofNamed() conf.Block { return l.listen("default_server", "reuseport") }
 
-// protocols returns the versions of HTTP beside HTTP/1.
+// protocols returns the directive that switches HTTP/2 on, if the spec has TLS and HTTP/2.
 func (l listeners) protocols() conf.Block {
 	if tls := l.Spec.Listen.TLS; tls != nil && ptr.Deref(tls.HTTP2, true) {
 		return conf.Block{conf.D("http2", conf.OnOff(true))}
@@ -81,7 +83,7 @@ func (l listeners) protocols() conf.Block {
 
 func (n node) speaksHTTP3() bool { return n.Spec.Listen.TLS != nil && n.Spec.Listen.TLS.HTTP3 }
 
-// listenerTLS returns what clients see over TLS.
+// listenerTLS returns the TLS directives for clients.
 func (l listeners) listenerTLS() conf.Block {
 	if l.Spec.Listen.TLS == nil {
 		return nil
@@ -113,7 +115,7 @@ func (l listeners) doorMaps() conf.Block {
 	return block
 }
 
-// addressSource returns "" if a client's address is that of its connection.
+// addressSource returns the source of a client's address; "" if that is the address of its connection.
 func (n node) addressSource() v1alpha1.AddressSource {
 	if n.Spec.Listen.ClientAddress == nil {
 		return ""
@@ -121,7 +123,7 @@ func (n node) addressSource() v1alpha1.AddressSource {
 	return n.Spec.Listen.ClientAddress.Source
 }
 
-// clientAddress makes nginx take a client's address from what a trusted load balancer says.
+// clientAddress makes nginx take a client's address from a trusted load balancer.
 func (l listeners) clientAddress() conf.Block {
 	var header conf.Literal
 	switch l.addressSource() {
@@ -139,8 +141,8 @@ func (l listeners) clientAddress() conf.Block {
 	return append(block, conf.D("real_ip_header", header), conf.D("real_ip_recursive", conf.OnOff(true)))
 }
 
-// rangesAsTheyAre keeps a location from compressing what a client wants a part of. nginx would compress instead of
-// cutting the range out, and of an object in slices, only those in the range are there.
+// rangesAsTheyAre keeps a location from compressing the response to a request with a range. nginx would compress the
+// response instead of cutting the range out. Of an object in slices, only the slices in the range are there.
 func (n node) rangesAsTheyAre() conf.Block {
 	if !n.Spec.Listen.Gzip.Enabled {
 		return nil
@@ -150,7 +152,7 @@ func (n node) rangesAsTheyAre() conf.Block {
 	}
 }
 
-// gzip compresses responses. The caches have them as the origin sent them.
+// gzip returns the directives that compress responses. The caches store responses as the origin sent them.
 func (l listeners) gzip() conf.Block {
 	g := l.Spec.Listen.Gzip
 	if !g.Enabled {
@@ -185,7 +187,7 @@ func (l listeners) clientTimeouts() conf.Block {
 	}
 }
 
-// clientsZone counts the connections of each client, if they are bounded.
+// clientsZone returns the zone that counts the connections of each client, if the spec limits them.
 func (l listeners) clientsZone() conf.Block {
 	if l.Spec.Listen.MaxConnectionsPerClient == nil {
 		return nil
@@ -194,7 +196,7 @@ func (l listeners) clientsZone() conf.Block {
 		conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m"))}
 }
 
-// clientLimit bounds the connections of each client.
+// clientLimit returns the directives that limit the connections of each client.
 func (l listeners) clientLimit() conf.Block {
 	if l.Spec.Listen.MaxConnectionsPerClient == nil {
 		return nil

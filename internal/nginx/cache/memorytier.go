@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// memoryZone is the memory tier's cache.
+	// memoryZone is the name of the memory tier's cache.
 	memoryZone = "memory"
 	// nowhere is an upstream whose only server is down, so that a lookup without a hit fails at once.
 	nowhere = "nowhere"
@@ -20,7 +20,7 @@ const (
 	promoterUpstream = "promoter"
 	disksUpstream    = "disks"
 
-	// onDisk is the location that answers from the key's disk, onDiskHead the one for HEAD.
+	// onDisk is the location that answers from the disk of the key. onDiskHead is the same for HEAD.
 	onDisk     = "@disk"
 	onDiskHead = "@disk_head"
 
@@ -42,7 +42,8 @@ const (
 	schemeInRequest = "$http_x_cachenode_scheme"
 )
 
-// tier is the memory tier: it answers from memory, and gives requests to a door where memory has nothing.
+// tier is the part of the configuration with the memory tier. It answers from memory, and passes requests for objects
+// that are not in memory on.
 type tier struct{ door }
 
 // noServer returns the upstream nowhere.
@@ -52,8 +53,8 @@ func noServer() conf.Directive {
 
 func (s site) hasMemoryTier() bool { return len(s.disks) > 0 && effective.HasMemoryTier(s.Spec) }
 
-// key returns the cache key. The requests of the memory tier and of other pods come over another scheme than the
-// client's, so the scheme then comes from schemeVariable.
+// key returns the cache key. The memory tier and other pods may send requests over another scheme than the client's.
+// The scheme in the key then comes from schemeVariable.
 func (s site) key() conf.Expression {
 	key := s.cacheKey()
 	if s.tellsScheme() {
@@ -62,13 +63,13 @@ func (s site) key() conf.Expression {
 	return key
 }
 
-// tellsScheme returns true if the key has the client's scheme, and a server gets requests over another one.
+// tellsScheme returns true if the key contains the client's scheme, and a server gets requests over another scheme.
 func (s site) tellsScheme() bool {
 	return (s.hasMemoryTier() && s.Spec.Listen.TLS != nil || s.isSharded()) &&
 		strings.Contains(string(s.cacheKey()), "$scheme")
 }
 
-// scheme sets schemeVariable for the key.
+// scheme returns the directive that sets schemeVariable for the key.
 func (s site) scheme(from conf.Expression) conf.Block {
 	if !s.tellsScheme() {
 		return nil
@@ -76,27 +77,28 @@ func (s site) scheme(from conf.Expression) conf.Block {
 	return conf.Block{set(schemeVariable, from)}
 }
 
-// keyedZone returns the name of a zone that counts by key. It has a hash of the key, as a running nginx refuses another
-// key for the same name.
+// keyedZone returns the name of a zone that counts by key. The name contains a hash of the key, because a running
+// nginx refuses another key for the same name.
 func (s site) keyedZone(name string) conf.Literal {
 	return conf.Literal(name + "_" + digest(string(s.key())))
 }
 
-// memoryTier returns what the tier needs beside the locations of the public server.
+// memoryTier returns the directives that the tier needs beside the locations of the public server.
 //
-// A request is first looked up in memory. Without a hit there, the lookup fails for want of an upstream, and error_page
-// sends the request to its disk. A hit of a disk is then served as it is without the tier.
+// nginx first looks a request up in memory. Without a hit there, the lookup fails because it has no upstream, and
+// error_page sends the request to its disk. A hit on the disk is then served in the same way as without the tier.
 //
-// limit_req counts in a dry run how often each object is requested. If an object is requested often enough and is not
-// in memory, a mirror request tells the promoter. The promoter answers at once, so that no client waits. Its own mirror
-// request then fetches and stores the object, one fetch at a time for each object. The promoter gets only HITs of the
-// disks: the server that answers it has no upstream, so none of its requests reaches the origin. An object that is too
-// large comes with an X-Accel-Redirect, at which nginx stops reading.
+// limit_req runs as a dry run and counts how often each object is requested. If an object is requested often enough
+// and is not in memory, a mirror request tells the promoter. The promoter answers at once, so that no client waits.
+// Its own mirror request then fetches and stores the object, one fetch at a time for each object. The promoter gets
+// only HITs of the disks: the server that answers it has no upstream, so none of its requests reaches the origin. If
+// an object is too large, its response has an X-Accel-Redirect, at which nginx stops reading.
 //
-// X-Accel-Expires says how long a copy is fresh, as nginx does not read Age: see copySeconds. The first request for an
-// expired copy waits until the promoter is renewing it. That request, and those that come before the renewal is done,
-// get the expired copy. None of them waits for a disk, except in two moments in which the promoter takes the copy for a
-// fresh one: the clock of its worker is behind, or the request opened the file just before a renewal replaced it.
+// X-Accel-Expires defines how long a copy is fresh, because nginx does not read Age; see copySeconds. The first
+// request for an expired copy waits until the promoter has begun to renew the copy. That request gets the expired
+// copy, and so do all requests that come before the renewal ends. None of them waits for a disk, except if the
+// promoter takes the expired copy for a fresh one. That can happen in two cases: the clock of the promoter's worker
+// is behind, or the request opened the file just before a renewal replaced it.
 func (m tier) memoryTier() conf.Block {
 	if !m.hasMemoryTier() {
 		return nil

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// leastLifetime is the shortest lifetime of an object that is copied into memory. A copy of a live playlist would be
-	// too old for players, whatever its own time.
+	// leastLifetime is the minimum lifetime of an object that is copied into memory. A copy of a live playlist would be
+	// too old for players, however short its own time is.
 	leastLifetime = 10 * time.Second
-	// copyVariable is for how many seconds a copy is fresh; 0 for what is not copied. copyLifetime is the capture of an
-	// object's own lifetime.
+	// copyVariable is the number of seconds for which a copy is fresh; 0 for an object that is not copied. copyLifetime
+	// is the capture of the regular expression with the object's own lifetime.
 	copyVariable = "$copy_seconds"
 	copyLifetime = "$copy_lifetime"
 )
 
-// copySeconds returns the map for copyVariable: maxExtraAge, or the object's own lifetime if that is shorter. nginx has
-// no variable for the time that an object is still fresh, so the lifetime is that from when the origin sent the object.
-// It is where nginx itself takes it from: X-Accel-Expires, then max-age, then Expires, then cache.valid. Expires is a
-// date, which a map cannot compare with the present, so such an object is not copied. The others that are not copied
-// are those that have s-maxage: see strictVariable.
+// copySeconds returns the map for copyVariable: maxExtraAge, or the object's own lifetime if that is shorter. nginx
+// has no variable for the time for which an object is still fresh. So the lifetime counts from when the origin sent
+// the object. The map takes it from the same places as nginx: X-Accel-Expires, then max-age, then Expires, then
+// cache.valid. Expires is a date, which a map cannot compare with the present time. So an object whose lifetime comes
+// from Expires is not copied. An object with s-maxage is not copied either; see strictVariable.
 func (m tier) copySeconds() conf.Directive {
 	const found = "^HIT:(?:200|304):"
 	longest := effective.Duration(m.Spec.MemoryTier.MaxExtraAge)
@@ -47,7 +47,7 @@ func (m tier) copySeconds() conf.Directive {
 		}
 	}
 	block := conf.Block{conf.D("default", conf.Literal("0"))}
-	block = append(block, rows("~"+found, ":")...) // nginx ignores one that is no number
+	block = append(block, rows("~"+found, ":")...) // nginx ignores a value that is not a number
 	block = append(block, rows("~*"+found+"[^:]*:(?:(?!max-age=).)*max-age=", "(?![0-9])")...)
 	return conf.Map("$upstream_cache_status:$status:$upstream_http_x_accel_expires:"+controlInAnswer+
 		" expires=$upstream_http_expires", copyVariable,

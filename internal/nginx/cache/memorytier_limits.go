@@ -9,32 +9,33 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// copiesOfOne returns how often a minute an object may be copied into memory, after three copies at once: every ten
-// seconds, or twice in maxExtraAge if that is more often. Without a limit, each request would try to copy an object for
-// which there is no room.
+// copiesOfOne returns how often per minute one object may be copied into memory, after three copies at once. That is
+// every ten seconds, or twice in maxExtraAge if that is more often. Without a limit, each request would try to copy
+// an object for which there is no room.
 func copiesOfOne(t v1alpha1.MemoryTier) int {
 	const perMinute = 6
 	return max(perMinute, int(2*time.Minute/max(effective.Duration(t.MaxExtraAge), time.Second)))
 }
 
-// renewals returns how often a minute an expired copy may be renewed, after three attempts at once: once in the
-// shortest time that a copy is fresh. If the disk has no fresh object any more, the old copy is served until the
-// attempts have shown that, so they are not more frequent.
+// renewals returns how often per minute an expired copy may be renewed, after three attempts at once. That is once in
+// the shortest time for which a copy is fresh. If the disk has no fresh object any more, the old copy is served until
+// the attempts have shown that. So the attempts are not more frequent.
 func renewals(t v1alpha1.MemoryTier) int {
 	return int(time.Minute / min(max(effective.Duration(t.MaxExtraAge), time.Second), leastLifetime))
 }
 
-// copies returns how many objects a second may be copied into memory: as many of 128 KiB as fill the tier in ten
-// seconds, and at least 10. If more objects are hot than the tier can hold, it would otherwise be filled and emptied
-// all the time, at the cost of the disks' hits. A request that this limit rejects does not count in its object's own
-// limit, so the objects with the most requests are copied first.
+// copies returns how many objects per second may be copied into memory. That is the number of objects of 128 KiB that
+// fills the tier in ten seconds, and at least 10. Without this limit, the tier would be filled and emptied all the
+// time if more objects are hot than it can hold. That would be at the expense of hits on the disks. A request that
+// this limit rejects does not count in the limit of its object. So the objects with the most requests are copied
+// first.
 func copies(t v1alpha1.MemoryTier) int {
 	const least, object, seconds = 10, 128 << 10, 10
 	return max(least, int(effective.TierFiles(t)/object/seconds))
 }
 
-// atMost returns a regular expression for the decimal numbers from 0 to n without leading zeros. It has no braces, as
-// those have a meaning in nginx's syntax.
+// atMost returns a regular expression for the decimal numbers from 0 to n without leading zeros. The expression
+// contains no braces, because braces have a meaning in nginx's syntax.
 func atMost(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	alternatives := []string{digits}

@@ -33,13 +33,13 @@ func (m tier) lookup() conf.Directive {
 	return location("/", append(block, m.fromMemory(conf.Expression(elseVariable))...)...)
 }
 
-// renewed returns the location that answers with an expired copy from memory while the promoter renews it.
+// renewed returns the location that answers with an expired copy from memory while the promoter renews the copy.
 func (m tier) renewed() conf.Directive {
 	block := conf.Block{conf.D("auth_request", conf.Literal(renew))}
 	return location(renewing, append(block, m.fromMemory(m.place())...)...)
 }
 
-// fromMemory answers from memory, or passes the request on to the location elsewhere.
+// fromMemory makes a location answer from memory, or pass the request on to the location elsewhere.
 func (m tier) fromMemory(elsewhere conf.Argument) conf.Block {
 	open := effective.TierFilesOpen(m.Spec, m.Facts.OpenFiles)
 	block := conf.Block{

@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	// copyFrom is the location from which a copy for the memory tier comes, copyingFromOwner the one for another pod's.
+	// copyFrom contains the location from which a copy for the memory tier comes. copyingFromOwner is that location if
+	// another pod owns the key.
 	copyFrom         = "$copy_from"
 	copyingFromOwner = "@copying_from_owner"
 )
 
-// toPromoter returns the location that tells the promoter of a hot object that is not in memory.
+// toPromoter returns the location that tells the promoter about a hot object that is not in memory.
 func (m tier) toPromoter() conf.Directive {
 	unless := conf.B("if",
 		[]conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")},
@@ -27,13 +28,13 @@ func (m tier) toPromoter() conf.Directive {
 	}, m.tellPromoter()...)...)
 }
 
-// toRenewal returns the location that tells the promoter of an expired copy in memory.
+// toRenewal returns the location that tells the promoter about an expired copy in memory.
 func (m tier) toRenewal() conf.Directive {
 	return exactly(renew, append(conf.Block{
 		conf.D("internal"),
-		conf.D("sendfile", conf.OnOff(false)), // a subrequest decides for the client's connection, see renewed
+		conf.D("sendfile", conf.OnOff(false)), // a subrequest also decides this for the client's connection, see renewed
 		setHeader(renewHeader, conf.Literal("1")),
-		// A client waits for this. If it takes longer, the request goes to the disk.
+		// A client waits for this subrequest. If it takes longer than a second, the request goes to the disk.
 		conf.D("proxy_connect_timeout", conf.Literal("1s")), conf.D("proxy_read_timeout", conf.Literal("1s")),
 	}, m.tellPromoter()...)...)
 }
@@ -60,8 +61,9 @@ func (m tier) askHeaders() conf.Block {
 	return block
 }
 
-// promoterServer copies objects into memory. Its answer passes through its own socket again, so that it comes after the
-// fetch has begun, when requests for an expired copy find it being renewed.
+// promoterServer returns the server that copies objects into memory. Its answer passes through its own socket once
+// more, so that the answer comes after the fetch has begun. Requests for an expired copy then find that the copy is
+// being renewed.
 func (m tier) promoterServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal("unix:"+layout.PromoterSocket)),
@@ -71,7 +73,7 @@ func (m tier) promoterServer() conf.Directive {
 	}, m.scheme(schemeInRequest)...)
 	return conf.B("server", nil, append(block,
 		location("/", append(mirrored(),
-			// A connection takes no other request until its fetch is done, so each serves one request only.
+			// A connection takes no other request until its fetch has ended, so each connection serves only one request.
 			conf.D("keepalive_timeout", conf.Literal("0")),
 			conf.D("limit_req", "zone="+m.keyedZone("renewed"), conf.Literal("burst=2"), conf.Literal("nodelay")),
 			// The variants of an object have one key, and thus one limit.
@@ -103,7 +105,7 @@ func (m tier) promoterServer() conf.Directive {
 		location(discard, conf.D("return", conf.Literal("204"))))...)
 }
 
-// disksServer gives the memory tier what is fresh on the disks, and nothing else.
+// disksServer returns the server that gives the memory tier fresh objects from the disks, and nothing else.
 func (m tier) disksServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal("unix:"+layout.DisksSocket)),
@@ -118,8 +120,8 @@ func (m tier) disksServer() conf.Directive {
 	return conf.B("server", nil, append(block, m.tierSource(root)...)...)
 }
 
-// tierSource returns the locations that have what is fresh on the pod's disks, for the memory tier of this pod or
-// another.
+// tierSource returns the locations that serve fresh objects from the pod's disks, for the memory tier of this pod or
+// of another pod.
 func (m tier) tierSource(root string) conf.Block {
 	if !m.hasSlices() {
 		return conf.Block{location(root, m.onDisks(false)...)}
@@ -134,7 +136,7 @@ func (m tier) tierSource(root string) conf.Block {
 	}
 }
 
-// copyMap says where a copy for the memory tier comes from.
+// copyMap returns the map for copyFrom.
 func (k core) copyMap() conf.Block {
 	if !k.hops() {
 		return nil
@@ -146,11 +148,11 @@ func (k core) copyMap() conf.Block {
 	return conf.Block{conf.Map(ownerVariable, copyFrom, rows...)}
 }
 
-// ownersCopy returns the locations that have what is fresh on the disks of the pod that owns the key.
+// ownersCopy returns the locations that get fresh objects from the disks of the pod that owns the key.
 func (m tier) ownersCopy() conf.Block {
 	block := append(conf.Block{
 		m.toPeer(lookupName + "${" + ownerVariable[1:] + "}_" + diskVariable),
-		// Also between two reads of a body. No client waits for it.
+		// This time also limits the pause between two reads of a body. No client waits for it.
 		conf.D("proxy_read_timeout", conf.Time(3*m.hopTimeout())),
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
 		conf.D("proxy_ignore_headers", accelHeaders()...),
@@ -165,8 +167,8 @@ func (m tier) ownersCopy() conf.Block {
 	}
 }
 
-// silent keeps nginx from logging the missing upstream of a location. nginx logs that as an error, and the failure of a
-// disk at a higher level.
+// silent keeps nginx from logging that a location has no upstream. nginx logs that at the level error, and the
+// failure of a disk at a higher level.
 func silent() conf.Block {
 	return conf.Block{
 		conf.D("error_log", conf.Literal("stderr"), conf.Literal("crit")),

@@ -8,32 +8,35 @@ import (
 )
 
 const (
-	// mixed is the location for a file of which the origin's servers have different entity tags: nginx ends a response
-	// whose slices differ in theirs, so such a file is fetched whole. unlessMixed is that location or the disk's own.
+	// mixed is the location for a file for which the origin's servers send different entity tags. nginx ends a response
+	// whose slices have different tags, so such a file is fetched whole. unlessMixed contains the location mixed or the
+	// disk's own location.
 	mixed       = "@mixed"
 	unlessMixed = "$disk_or_mixed"
-	// mixedVariable is 1 for such a file. tagVariable is the strong entity tag of a slice from the origin; "" for any
-	// other response, and for one with Vary, as variants have tags of their own.
+	// mixedVariable is 1 for a file with different entity tags. tagVariable is the strong entity tag of a slice from the
+	// origin; "" for any other response. It is also "" for a response with Vary, because variants have tags of their
+	// own.
 	mixedVariable = "$is_mixed"
 	tagVariable   = "$slice_tag"
-	// fileVariable is what identifies a file in a server that has caches, fileInGateway is the same in the gateway. No
-	// host and no arguments contain a space.
+	// fileVariable identifies a file in a server that has caches. fileInGateway identifies the same file in the gateway.
+	// No host and no arguments contain a space.
 	fileVariable  = "$file"
 	fileInGateway = "$file_in_gateway"
-	// mixedFor is how long such a file is remembered. Then it is tried in slices again.
+	// mixedFor is how long a file with different entity tags is remembered. After that, nginx tries to fetch the file in
+	// slices again.
 	mixedFor = time.Hour
 )
 
-// noticesMixed returns true if the script looks at the entity tags of slices. A client whose response is being cut is
-// not helped, but those after it are.
+// noticesMixed returns true if the script looks at the entity tags of slices. That does not help a client whose
+// response is being cut, but it helps the clients after it.
 func (s site) noticesMixed() bool { return s.Facts.Scripts && s.hasSlices() }
 
-// mixedMaps returns the maps for such files.
+// mixedMaps returns the maps for files with different entity tags.
 func (m gatewayMaps) mixedMaps() conf.Block {
 	if !m.noticesMixed() {
 		return nil
 	}
-	// What is not in the key is not in the gateway's own request either, or is in neither name.
+	// A part that is not in the key is not in the gateway's own request either, or is in neither of the two names.
 	host, args := conf.Expression(""), conf.Expression("$args")
 	hostInGateway := host
 	if m.keeps(v1alpha1.KeyHost) {

@@ -9,9 +9,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// node is what all parts of a configuration share: the input and the disks that the pod can use. Nothing changes it.
+// node contains what all parts of a configuration share: the input, and the disks that the pod can use. Nothing
+// changes it.
 //
-// The parts embed what they are made from, so that none can use a part that comes after it:
+// Each part embeds the part from which it is made, so that no part can use a later part:
 //
 //	node ─▶ site ─▶ core                      the maps: which key a request has, and where it goes
 //	          ├───▶ door ─▶ store             the locations that answer from the disks
@@ -21,9 +22,9 @@ import (
 //	          └───▶ gateway ─▶ fills, ...     the server between the caches and the origin
 type node struct {
 	Input
-	// disks are the usable ones, sorted by name.
+	// disks are the usable disks, sorted by name.
 	disks []v1alpha1.Disk
-	// plan says which of them owns which keys.
+	// plan defines which of these disks has which keys.
 	plan shard.Plan
 }
 
@@ -39,7 +40,7 @@ func newNode(in Input) node {
 		rest, ok := n.plan.Without(in.Facts.Failed...)
 		if ok {
 			n.plan = rest
-		} else { // at most disks that leave, which have no keys
+		} else { // only leaving disks are left at most, and they have no keys
 			n.disks = nil
 		}
 	}

@@ -10,35 +10,37 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// peers are the servers for other pods.
+// peers is the part of the configuration with the servers for other pods.
 type peers struct{ door }
 
 const (
-	// askCopy and askFill are what askHeader can say: that the object is for the memory of another pod, or for the disk
-	// of a pod to which its key has moved. The name of a location asks for the header alone.
+	// askCopy and askFill are values of askHeader. With askCopy, the object is for the memory of another pod. With
+	// askFill, it is for the disk of a pod to which its key has moved. If the value is the name of a location, the
+	// question is for the header only.
 	askCopy = "copy"
 	askFill = "fill"
 
-	// askVariable is the location for what is asked.
+	// askVariable contains the location for the value of askHeader.
 	askVariable = "$asked"
 	lookingUp   = "@looking_up"
 	lookingAt   = "@looking_at"
 	copying     = "@copying"
 	filling     = "@filling"
-	// absentHere is the location of a disk that cannot be read.
+	// absentHere is the location for a disk that cannot be read.
 	absentHere = "@absent"
 
-	// answered is 1 for lookups that are reported to the agent: those that found something.
+	// answered is 1 for lookups that are reported to the agent, which are those that found something.
 	answered = "$is_answered"
-	// fillSeconds is how long an object is fresh that fills another pod's disk.
+	// fillSeconds is the number of seconds for which an object is fresh that fills another disk.
 	fillSeconds = "$fill_seconds"
 
-	// podsZone counts the requests of each pod.
+	// podsZone counts the requests in progress of each pod.
 	podsZone = "asking_pods"
 )
 
-// filledFor is how many seconds a filled object is fresh. nginx does not know how long the object would have been fresh
-// in the pod that it came from, so the pod soon asks the origin whether it still is.
+// filledFor is the number of seconds for which a filled object is fresh. nginx does not know how long the object
+// would still have been fresh in the pod from which it came. So the pod soon asks the origin whether the object is
+// still valid.
 const filledFor = "10"
 
 // servers returns the servers for the other pods of the CacheNode. They never ask another pod themselves, so requests
@@ -52,11 +54,11 @@ func (p peers) servers() conf.Block {
 		p.lookupServer(), p.fetchServer())
 }
 
-// podLimit bounds the requests that one address may have in progress in both servers for pods (limit_conn), and leaves
-// half of the connections to clients. The pod that asks has the same spec, so as many connections as this one, and each
-// request takes two of them: that of its client or of its own gateway, and that to this pod. So it comes to the bound
-// only if the requests of its clients share connections (HTTP/2 and HTTP/3). What goes beyond the bound is for that pod
-// as if this one did not answer. Without a certificate, nobody gets so far.
+// podLimit limits the requests that one address may have in progress in both servers for pods (limit_conn). It leaves
+// half of the connections to clients. The asking pod has the same spec, so it has as many connections as this pod.
+// Each of its requests takes two of them: the connection of its client or of its own gateway, and the connection to
+// this pod. So it reaches the limit only if the requests of its clients share connections (HTTP/2 and HTTP/3). Beyond
+// the limit, the asking pod behaves as if this pod did not answer. Without a certificate, nobody gets so far.
 func (p peers) podLimit() conf.Directive {
 	const most = 65535 // nginx takes no larger number
 	workers := max(effective.Workers(p.Spec.IO, p.Facts.Cores), 1)
@@ -86,7 +88,8 @@ func (p peers) listenToPeers(port int) conf.Block {
 	return slices.Concat(block, p.normalized(), p.scheme(schemeInRequest))
 }
 
-// peerServerTLS returns what a pod shows to, and demands of, the pods that ask it.
+// peerServerTLS returns the TLS directives of the servers for pods: the certificate that they show, and the
+// certificates that they require.
 func (p peers) peerServerTLS() conf.Block {
 	if !p.peersTLS() {
 		return nil
@@ -103,7 +106,8 @@ func (p peers) peerServerTLS() conf.Block {
 	}
 }
 
-// peerClientTLS returns what a pod shows to, and demands of, the pods that it asks.
+// peerClientTLS returns the TLS directives for requests to other pods: the certificate that this pod shows, and the
+// certificates that it requires.
 func (n node) peerClientTLS() conf.Block {
 	if !n.peersTLS() {
 		return nil
@@ -143,16 +147,17 @@ func (p peers) lookupMaps() conf.Block {
 	}
 }
 
-// secondsOfFills returns the map for how long an object is fresh that fills another disk. For one that the origin has
-// just sent, its own headers say that.
+// secondsOfFills returns the map for fillSeconds. If the origin has just sent the object, the value is "": the
+// object's own headers then define the time.
 func secondsOfFills() conf.Directive {
 	return conf.Map("$upstream_cache_status", fillSeconds,
 		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("EXPIRED"), conf.Literal("")),
 		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|STALE)$"), conf.Literal(filledFor)))
 }
 
-// lookupServer answers with what is fresh in the pod's caches, and else with the status absent. It never waits for an
-// origin, so whoever asks can tell a pod that hangs from one that has nothing.
+// lookupServer returns the server that answers with fresh objects from the pod's caches, and otherwise with the
+// status absent or old. It never waits for an origin. So the asking pod can distinguish a pod that hangs from a pod
+// that does not have the object.
 func (p peers) lookupServer() conf.Directive {
 	block := append(p.listenToPeers(layout.LookupPort), silent()...)
 	if len(p.disks) == 0 { // the stand-in is asked instead
@@ -182,8 +187,8 @@ func (p peers) lookupServer() conf.Directive {
 	return conf.B("server", nil, block...)
 }
 
-// lookUp answers with an object. With slices, a later one could be absent when the header has been sent, so there is no
-// answer.
+// lookUp returns the location that answers with an object. With slices, a later slice could be absent after the
+// header was sent, so the location always answers absent.
 func (p peers) lookUp(name string) conf.Directive {
 	if p.hasSlices() {
 		return isAbsent(name)
@@ -193,8 +198,9 @@ func (p peers) lookUp(name string) conf.Directive {
 		p.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...)
 }
 
-// lookAt answers with the header of an object. With slices, that is the first slice which the request needs, so a disk
-// that hangs gives no answer. It would count as a use of that slice alone, so there is no answer if uses count.
+// lookAt returns the location that answers with the header of an object. With slices, it looks up the first slice
+// that the request needs, so a disk that hangs gives no answer. The lookup would count as a use of that slice only.
+// So if uses count, the location always answers absent.
 func (p peers) lookAt(name string) conf.Directive {
 	if !p.hasSlices() {
 		return location(name, append(p.onlyIfCached(p.key()), headerAlone()...)...)
@@ -206,13 +212,14 @@ func (p peers) lookAt(name string) conf.Directive {
 		slices.Concat(conf.Block{p.inSlices()}, p.onlyIfCached(p.storedKey(true)), headerAlone())...)
 }
 
-// isAbsent returns a location in which nothing is found.
+// isAbsent returns a location that always answers absent.
 func isAbsent(name string) conf.Directive {
 	return location(name, conf.D("return", conf.Literal(absent)))
 }
 
-// onlyIfCached answers with a fresh copy of a disk, as it is stored. The gateway answers for what is absent or expired.
-// Without any answer, nginx would serve an expired copy for as long as stale-if-error allows.
+// onlyIfCached makes a location answer with a fresh copy from a disk, as it is stored. The gateway answers if the
+// copy is absent or has expired. Without any answer, nginx would serve an expired copy for as long as stale-if-error
+// allows.
 func (p peers) onlyIfCached(key conf.Expression) conf.Block {
 	return slices.Concat(
 		conf.Block{conf.D("proxy_pass", p.entry.url())}, p.cacheOf(diskVariable, key),
@@ -222,8 +229,8 @@ func (p peers) onlyIfCached(key conf.Expression) conf.Block {
 		}, p.lookupUses(), p.diskIO(diskVariable))
 }
 
-// lookupUses makes a lookup count as a use. With the default, 1, nginx forgets a key that it does not find, and so how
-// often that was requested.
+// lookupUses makes a lookup count as a use. With the default of 1, nginx forgets a key that it does not find, and
+// thus also how often the key was requested.
 func (d door) lookupUses() conf.Block {
 	if uses := d.minUses(); uses > 1 {
 		return conf.Block{conf.D("proxy_cache_min_uses", conf.Int(uses))}
@@ -231,9 +238,10 @@ func (d door) lookupUses() conf.Block {
 	return nil
 }
 
-// headerAlone returns what answers the first of the two questions, which is for the header alone. Whatever the status,
-// the answer is a redirect to the location that the asking pod has named: a client that gets the answer itself would
-// wait for a body that never comes. nginx would pass some headers on with it, whatever proxy_hide_header says.
+// headerAlone returns the directives that answer the first of the two questions, which is for the header only.
+// Whatever the status, the answer is a redirect to the location that the asking pod has named. A client that got the
+// answer itself would wait for a body that never comes. nginx would pass some headers on with the redirect, whatever
+// proxy_hide_header says.
 func headerAlone() conf.Block {
 	block := conf.Block{
 		addHeader("X-Accel-Redirect", conf.Expression(askInRequest)),
@@ -254,8 +262,9 @@ func (p peers) logsOfLookups() conf.Block {
 		toAgent(agentapi.TagCached), conf.Literal("agent"), conf.Expression("if="+answered))}
 }
 
-// fetchServer answers as if a client had sent the request to the pod itself, but for the memory tier. Beyond podLimit,
-// it closes the connection: the pod that asks could not tell an answer from one about the object.
+// fetchServer returns the server that answers as if a client had sent the request to this pod, but without the memory
+// tier. Beyond podLimit, the server closes the connection, because the asking pod could not distinguish an error from
+// an answer about the object.
 func (p peers) fetchServer() conf.Directive {
 	block := p.listenToPeers(layout.PeerPort)
 	if len(p.disks) == 0 {
@@ -263,7 +272,8 @@ func (p peers) fetchServer() conf.Directive {
 	}
 	block = append(block, conf.D("limit_conn_status", conf.Literal("444")))
 	block = slices.Concat(block, p.toOrigin(), p.hidden(originHeader, sharedHeader))
-	// For the pod that asks: the first if it fills from this one, the second if it passes the response on to a client.
+	// The asking pod needs both headers: the first if it fills from this pod, the second if it passes the response on to
+	// a client.
 	block = append(block, passed(conf.Literals("X-Accel-Expires", "X-Accel-Buffering"))...)
 	block = append(block, p.atOnce()...)
 	block = append(block, dispatch(conf.Expression(hereVariable), falls(conf.Literal(""))))

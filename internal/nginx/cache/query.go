@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// countedArgs are the arguments that count. countedQuery is the same with a question mark, if there are any.
+	// countedArgs are the arguments that count. countedQuery is the same with a question mark; "" if no argument counts.
 	countedArgs  = "$counted_args"
 	countedQuery = "$counted_query"
 	// requestPath is the path as the client sent it.
 	requestPath = "$request_path"
-	// keptQuery are the arguments that count, with what &s follow them.
+	// keptQuery are the arguments that count, with all & signs that follow them.
 	keptQuery = "$kept_query"
-	// groups is how many groups of neighbouring arguments are removed.
+	// groups is the maximum number of groups of neighbouring arguments that are removed.
 	groups = cachekey.Groups
 )
 
 // removable returns a regular expression that finds the first groups of neighbouring arguments that do not count. Its
-// captures, see leftover, are what is before, between and after them. One expression for all groups looks at each
-// argument once or twice, whatever a client sends: with one for each group, a query of 7,500 arguments cost 37 ms.
-// argument is the expression for an argument that does not count, with the & after it, as a group.
+// captures contain the text before, between and after these groups; see leftover. One expression for all groups looks
+// at each argument once or twice, whatever a client sends. With one expression for each group, a query of 7,500
+// arguments cost 37 ms. argument is an expression in a group. It matches an argument that does not count, with the &
+// after it.
 func removable(argument string) string {
 	expression := ""
 	for i := groups; i > 0; i-- {
@@ -62,7 +63,7 @@ func (k core) queryMaps() conf.Block {
 	if q == nil {
 		return nil
 	}
-	// The names stand in the text once, as nginx takes no argument of more than 4 KiB.
+	// The expression contains the names only once, because nginx takes no argument of more than 4 KiB.
 	const longest = 3 << 10
 	argument := uncounted(*q)
 	if len(argument) > longest {
@@ -88,7 +89,8 @@ func (k core) queryMaps() conf.Block {
 			conf.Row(conf.Expression("~^(?<sent_path>[^?]*)"), conf.Expression("$sent_path"))))
 }
 
-// passedURI returns what a request has in its first line instead of what the client sent; "" if it is the same.
+// passedURI returns the path and the arguments that a request passes on instead of what the client sent; "" if they
+// are the same.
 func (s site) passedURI() conf.Expression {
 	if s.Cache.Query == nil || s.keeps(v1alpha1.KeyURI) {
 		return ""

@@ -1,8 +1,9 @@
 // Package cache turns a CacheNode into nginx's configuration. It is pure: operator, agent and kubectl plugin render the
 // same bytes from the same input.
 //
-// It may import what a spec means, cachekey and conf. node.go shows the parts and what each is made from: a directive
-// goes into the part whose inputs it needs, and a fact of the pod into Facts.
+// It may import the packages that define the meaning of a spec, cachekey and conf. node.go shows the parts of a
+// configuration and from which part each one is made. A directive goes into the part whose inputs it needs, and a
+// fact of the pod goes into Facts.
 package cache
 
 import (
@@ -21,22 +22,25 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// Input is all that the configuration depends on.
+// Input is everything on which the configuration depends.
 type Input struct {
 	agentapi.Revision
 	Facts Facts
 }
 
-// Facts are what the configuration takes from the pod in which nginx runs and not from the spec. The operator
-// validates, and the plugin shows, the configuration for the zero value.
+// Facts are the properties of the pod in which nginx runs on which the configuration depends. The operator validates
+// the configuration with the memory limit of the spec and with NominalFleet. The plugin shows the configuration with
+// these facts and with the cores of the spec.
 type Facts struct {
-	// Cores is the number of cores that nginx may use; 0 means those of the node.
+	// Cores is the number of cores that nginx may use; 0 means all cores of the node.
 	Cores int32
-	// Failed are the disks that cannot be used. Their slots go to the others. If all have failed, nothing is cached.
+	// Failed are the disks that cannot be used. The other disks get their slots. If all disks have failed, nothing is
+	// cached.
 	Failed []string
-	// Scripts is true if nginx has Module.
+	// Scripts is true if nginx can load Module.
 	Scripts bool
-	// Waits is true if a disk lately made reads wait. With io.mode Workers, pools then read instead of the workers.
+	// Waits is true if a disk has made reads wait lately. With io.mode Workers, thread pools then read instead of the
+	// workers.
 	Waits bool
 	// Certificate is a hash of the certificate and key that clients see, if listen.tls is set. Both must be at
 	// layout.ListenerCertificate and layout.ListenerKey before nginx reads the text.
@@ -47,9 +51,11 @@ type Facts struct {
 	Memory int64
 	// OpenFiles is how many files each of nginx's processes may have open at most (the hard limit); 0 if it is not known.
 	OpenFiles int64
-	// Generations are those of disks, without those that are 0. Under another generation, a disk has none of its objects.
+	// Generations are the generations of disks, by disk, without those that are 0. Under another generation, nginx finds
+	// none of the disk's objects.
 	Generations map[string]int64
-	// Fleet is about the other pods, if routing.mode is Sharded. Without members, the pod answers every request itself.
+	// Fleet describes the other pods, if routing.mode is Sharded. If it has no members, the pod answers every request
+	// itself.
 	Fleet Fleet
 }
 
@@ -57,14 +63,14 @@ type Facts struct {
 type Config struct {
 	// Text is the content of nginx.conf.
 	Text string
-	// Version is the revision and a hash of the text, which differs from pod to pod as their facts do. The running
-	// nginx returns it on the private port.
+	// Version consists of the revision and a hash of the text. The hash is different in pods with different facts. The
+	// running nginx returns the version on the private port.
 	Version string
 	// Files must be in place before nginx reads the text, as must the certificates of [Facts].
 	Files []File
-	// Plan says which disk owns which keys after the failed disks are left out. It has a meaning only if Cached is true.
+	// Plan defines which disk has which keys after the failed disks are left out. It is valid only if Cached is true.
 	Plan shard.Plan
-	// Cached is false when all disks have failed.
+	// Cached is false if all disks with keys have failed.
 	Cached bool
 }
 
@@ -77,11 +83,12 @@ type File struct {
 	Secret bool
 }
 
-// placeholder stands for the version, a hash of the text, until the text is complete.
+// placeholder is in the text in place of the version, until the text is complete. The version contains a hash of the
+// text.
 const placeholder = "the-version"
 
-// Render renders the configuration. An error means that validation let a string through that cannot stand in a
-// configuration; its text names the directive.
+// Render returns the rendered configuration. An error means that validation accepted a string that a configuration
+// cannot contain; the text of the error names the directive.
 func Render(in Input) (Config, error) {
 	c := newConfiguration(in)
 	text, err := conf.Write(c.file())
@@ -93,7 +100,8 @@ func Render(in Input) (Config, error) {
 	return Config{Text: text, Version: version, Files: c.files(), Plan: c.plan, Cached: len(c.disks) > 0}, nil
 }
 
-// Check returns the error that Render would. It leaves out the ranges of the plan, which take most of the time.
+// Check returns the error that Render would return. It does not render the ranges of the plan, which take most of the
+// time.
 func Check(in Input) error {
 	c := newConfiguration(in)
 	c.withoutRanges = true
@@ -115,7 +123,7 @@ func newConfiguration(in Input) configuration {
 	return configuration{node: n, own: newSite(n, sites.Own(in.Spec))}
 }
 
-// files returns the files that nginx.conf refers to, but for the certificates in [Facts].
+// files returns the files to which nginx.conf refers, except the certificates in [Facts].
 func (c configuration) files() (list []File) {
 	if c.own.hasScript() {
 		list = append(list, File{Path: ScriptFile(), Content: []byte(Script)})
@@ -131,7 +139,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])[:8]
 }
 
-// file returns the whole of nginx.conf. It sets everything that an image could have set otherwise.
+// file returns the whole nginx.conf. It sets everything that an image could have set to another value.
 func (c configuration) file() conf.Block {
 	workers := conf.Argument(conf.Literal("auto"))
 	if n := effective.Workers(c.Spec.IO, c.Facts.Cores); n > 0 {
@@ -157,7 +165,8 @@ func (c configuration) file() conf.Block {
 	)
 }
 
-// toAgent returns the address to which nginx reports for the agent. The tag says what a line is about.
+// toAgent returns the address to which nginx sends its reports for the agent. The tag tells the agent what a line is
+// about.
 func toAgent(tag string) conf.Literal {
 	return conf.Literal(fmt.Sprintf("syslog:server=%s,nohostname,tag=%s", layout.LogAddress, tag))
 }
@@ -170,16 +179,17 @@ func (c configuration) http() conf.Block {
 	block := conf.Block{
 		conf.D("access_log", conf.OnOff(false)),
 		conf.D("server_tokens", conf.OnOff(false)),
-		// For all locations with subrequests: one in a location without sendfile would switch it off for the client's
-		// connection. Nothing has a subrequest to the lookup in memory, which copies.
+		// This is for all locations with subrequests: a subrequest in a location without sendfile would switch it off for
+		// the client's connection. No subrequest goes to the lookup in memory, which copies.
 		conf.D("sendfile", conf.OnOff(!c.own.copies())),
-		// A reload or a stop closes idle connections. Without this time, a request that a client sends then is lost.
+		// A reload or a stop closes idle connections. Without this time, a request that a client sends at that moment is
+		// lost.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
 		// Room for 64 names of 253 characters: with less, nginx refuses to start.
 		conf.D("server_names_hash_bucket_size", conf.Literal("512")),
 		conf.D("server_names_hash_max_size", conf.Literal("4096")),
-		// The first is for the headers of a response, and of a stored one: 16 KiB from the origin, with many tags, and what
-		// the gateway adds.
+		// The first buffer is for the headers of a response, also of a stored one. The origin may send 16 KiB, with many
+		// tags, and the gateway adds its own headers.
 		conf.D("proxy_buffer_size", conf.Literal("20k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("4k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("20k")),
@@ -189,8 +199,8 @@ func (c configuration) http() conf.Block {
 	if c.own.copies() {
 		block = append(block, conf.D("output_buffers", conf.Int(effective.CopyBuffers), conf.Size(effective.CopyBuffer)))
 	}
-	// With a memory tier, the end of a response would wait for the mirror request, see docs/adr/0018. With threads, a hit
-	// of 1 MiB would cost a disk more reads, see docs/adr/0019.
+	// tcp_nopush is not for every pod. With a memory tier, the end of a response would wait for the mirror request, see
+	// docs/adr/0018. With threads, a hit of 1 MiB would need more reads of the disk, see docs/adr/0019.
 	if !c.own.hasMemoryTier() && c.Spec.IO.Mode == v1alpha1.IODirect {
 		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
@@ -206,7 +216,7 @@ func (c configuration) http() conf.Block {
 	return append(block, keySpace{c.own}.shards()...)
 }
 
-// upstreams returns the groups of servers that nginx asks, beside those in the pod.
+// upstreams returns the upstreams outside of the pod.
 func (c configuration) upstreams() (block conf.Block) {
 	if c.own.backend.resolves() || len(c.peers()) > 0 {
 		block = resolver()
@@ -214,7 +224,7 @@ func (c configuration) upstreams() (block conf.Block) {
 	return slices.Concat(block, c.own.backend.upstreams(), pods{c.node}.upstreams())
 }
 
-// temporaryPaths returns folders that nginx may write to.
+// temporaryPaths returns the directives for temporary folders to which nginx may write.
 func temporaryPaths() (block conf.Block) {
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		block = append(block, conf.D(kind+"_temp_path", conf.Literal(layout.RunDir+"/"+kind)))
@@ -223,11 +233,12 @@ func temporaryPaths() (block conf.Block) {
 }
 
 const (
-	// ownTimeout is how long a client of a server that is not for clients may take for a request, or to read a response.
-	// A connection with an incomplete request occupies a slot that a client could use.
+	// ownTimeout is how long the other side of an internal server may take to send a request or to read a response. An
+	// internal server is not for clients. A connection with an incomplete request occupies a slot that a client could
+	// use.
 	ownTimeout = "5s"
-	// ownHeaders is how long a line of a request to such a server may be. The 32 KiB of a client's headers may come in
-	// several lines that nginx joins, and other servers add what the key needs and the client's address.
+	// ownHeaders is the maximum length of a line in a request to an internal server. nginx may join the lines of a
+	// client's headers (32 KiB) into one line. Other servers add the parts that the key needs, and the client's address.
 	ownHeaders = "64k"
 	// privateZone counts the connections of each address to the private server.
 	privateZone = "private"
@@ -249,7 +260,7 @@ func privateServer() conf.Block {
 		conf.D("client_header_timeout", conf.Literal(ownTimeout)),
 		conf.D("client_body_timeout", conf.Literal(ownTimeout)),
 		conf.D("send_timeout", conf.Literal(ownTimeout)),
-		// A kept connection leads to an old worker for a while after a reload.
+		// After a reload, a kept connection would lead to an old worker for a while.
 		conf.D("keepalive_timeout", conf.Literal("0")),
 		conf.D("limit_conn", conf.Literal(privateZone), conf.Literal("16")), // the kubelet and the agent take two
 		plain("/healthz", "ok"),

@@ -20,16 +20,16 @@ import (
 // nginx heeds stale-if-error only if it gets no response at all. So the gateway closes the connection instead of
 // passing on a server error, and the cache serves its copy if the stored response allows that.
 //
-// Requests for an expired object that may not be served stale would all go to the origin at once, because nginx's lock
-// is for objects that the cache does not have. The location renewal has them wait for the first: it keeps the response
-// for a second, with a lock. Those that get it from there do not store it again.
+// nginx's lock is only for objects that the cache does not have. So all requests for an expired object that may not
+// be served stale would go to the origin at once. The location renewal makes them wait for the first request: it
+// keeps the response for a second, with a lock. Requests that get the response from there do not store it again.
 //
-// Who has waited for a second in vain asks the origin too: responses that may not be shared come one after another, so
-// a long wait does not yet mean a slow origin. An origin that does not answer this question within a second either
-// counts as one that does not answer, for all but the first. The location expired remembers that for slowFor, so that
-// they do not wait each time. If their copy may not be served stale, they come back to the location patient and wait
-// as long as the origin may take. What fails there too goes to the origin past the cache, and the client gets the
-// origin's own error.
+// A request that has waited for a second in vain asks the origin too. Responses that may not be shared come one after
+// another, so a long wait does not yet mean that the origin is slow. An origin that does not answer this question
+// within a second either counts as an origin that does not answer, for all requests but the first. The location
+// expired remembers that for slowFor, so that requests do not wait each time. If the copy of such a request may not
+// be served stale, the request comes back to the location patient. There it waits as long as the origin may take. A
+// request that fails there too goes to the origin past the cache, and the client gets the origin's own error.
 const (
 	expired = "@expired"
 	patient = "@patient"
@@ -47,39 +47,40 @@ const (
 	stateFetch   = "FETCH"
 	stateTry     = "TRY"
 
-	// $request_time may be some milliseconds less than the wait, as nginx takes the two from different clocks.
-	// waitedVariable is stateTry for a request that has waited for the lock in vain, and else stateFetch. nginx evaluates
-	// the headers of a request after the wait.
+	// waitedVariable is stateTry for a request that has waited for the lock in vain, and stateFetch otherwise. nginx
+	// evaluates the headers of a request after the wait. $request_time may be some milliseconds less than the wait,
+	// because nginx takes the two from different clocks.
 	waitedVariable = "$fetch_or_try"
-	// waiting is the cache's location to which a request for an expired object comes if there is no answer and its copy
-	// may not be served. A request that two other pods have not answered comes there, too: see fetch.
+	// waiting is the cache's location for a request for an expired object that got no answer and whose copy may not be
+	// served. A request that two other pods have not answered also goes there; see the method fetch of hops.
 	waiting = "@waiting"
-	// objectOfRequest is what identifies an object in the gateway. The requests of the cache for an object differ in
-	// nothing else but their conditions and what Vary names.
+	// objectOfRequest identifies an object in the gateway. The cache's requests for one object differ only in their
+	// conditions and in the headers that Vary names.
 	objectOfRequest = "$request_method $http_x_forwarded_proto $http_x_forwarded_host $http_host$request_uri"
 
-	// slowStatus is the gateway's answer to itself in the location slow, which has stateSlow in stateHeader. If an origin
-	// sends this status, it comes without, and the gateway answers itself with askStatus in the location ownStatus: the
-	// location patient asks the origin, and passes its status on. slowOrOwn is one of the two locations.
+	// slowStatus is the gateway's answer to itself in the location slow, with stateSlow in stateHeader. If an origin
+	// sends this status, stateHeader is missing. The gateway then answers itself with askStatus in the location
+	// ownStatus, and the location patient asks the origin and passes its status on. slowOrOwn contains one of these two
+	// locations.
 	slowStatus = "472"
 	stateSlow  = "SLOW"
 	slowOrOwn  = "$slow_or_own"
 	askStatus  = "473"
 	ownStatus  = "@own_status"
-	// slowAfter is how long a request waits for the renewal of another, and how long the origin may then take. slowFor is
-	// for how long it is remembered that both were in vain. nginx's clock has whole seconds, so it is a second less at
-	// times.
+	// slowAfter is how long a request waits for the renewal by another request, and then how long the origin may take.
+	// slowFor is how long the gateway remembers that both were in vain. nginx's clock counts whole seconds, so that is
+	// sometimes a second less.
 	slowAfter = time.Second
 	slowFor   = 5 * time.Second
 )
 
-// slowMap tells the gateway's own slowStatus from an origin's.
+// slowMap returns the map that distinguishes the gateway's own slowStatus from an origin's.
 func slowMap() conf.Directive {
 	return conf.Map("$upstream_http_x_cachenode_state", slowOrOwn,
 		conf.D("default", conf.Literal(ownStatus)), conf.Row(conf.Literal(stateSlow), conf.Literal(slow)))
 }
 
-// renewals are the gateway's part that renews expired objects.
+// refreshes is the part of the gateway that renews expired objects.
 type refreshes struct{ gateway }
 
 // locations returns the gateway's locations for expired objects.
@@ -117,15 +118,15 @@ func (r refreshes) locations() conf.Block {
 	}
 }
 
-// try asks the origin for an answer within slowAfter. One request does for each object; the others learn whether that
-// was in vain.
+// try returns the location that asks the origin for an answer within slowAfter. One request asks for each object; the
+// others learn whether that was in vain.
 func (r refreshes) try() conf.Directive {
 	block := append(r.renewalOf("try ", "", slowAfter),
 		setHeader(diskHeader, conf.Literal("")),
 		setHeader(sliceHeader, conf.Literal("")),
 		setHeader(fallbackHeader, conf.Literal("")),
 		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
-		conf.D("proxy_no_cache", conf.Literal("1")), // not even a response with one of these statuses
+		conf.D("proxy_no_cache", conf.Literal("1")), // not even a response of the origin with one of these statuses
 		conf.D("proxy_cache_lock", conf.OnOff(true)),
 		conf.D("proxy_cache_lock_timeout", conf.Time(2*slowAfter)),
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), conf.Literal(slow)),
@@ -133,16 +134,17 @@ func (r refreshes) try() conf.Directive {
 	return location(try, append(block, r.unchanged()...)...)
 }
 
-// unchanged makes a location pass on a response as it is. What would be added to it is added by the location shared.
+// unchanged makes a location pass a response on as it is. Headers are added only by the locations with shared.
 func (g gateway) unchanged() conf.Block {
 	return append(passed(append(accelHeaders(), conf.Literal("Server"), conf.Literal("Date"))),
-		// Each replaces a list of the server. No response has these headers.
+		// Each of the two replaces a list of the server. No response has these headers.
 		conf.D("proxy_hide_header", conf.Literal(stateHeader)),
 		conf.D("add_header", conf.Literal(stateHeader), conf.Literal("")))
 }
 
-// renewalOf returns what the locations with a cache have in common: a cache of the asking disk, whose keys have a
-// prefix, what they ask the next location for, and how long that may take.
+// renewalOf returns the directives that the locations with a cache have in common. The cache is on the asking disk,
+// and its keys begin with prefix. state is what the location asks the next location for. patience is how long the
+// answer may take.
 func (r refreshes) renewalOf(prefix string, state conf.Expression, patience time.Duration) conf.Block {
 	key := objectOfRequest + " $http_if_none_match $http_if_modified_since"
 	block := conf.Block{
@@ -151,7 +153,8 @@ func (r refreshes) renewalOf(prefix string, state conf.Expression, patience time
 			append(accelHeaders("X-Accel-Buffering"), conf.Literal("Cache-Control"), conf.Literal("Expires"))...),
 		conf.D("proxy_next_upstream", conf.Literal("off")), // the location fetch tries again
 		conf.D("proxy_read_timeout", conf.Time(patience)),
-		// nginx leaves the conditions out where it caches, and what a location sets replaces what the server sets.
+		// In a location with a cache, nginx leaves the conditions out. The headers that a location sets replace those that
+		// the server sets.
 		setHeader("If-None-Match", conf.Expression("$http_if_none_match")),
 		setHeader("If-Modified-Since", conf.Expression("$http_if_modified_since")),
 		setHeader("Host", conf.Expression("$http_host")),
@@ -167,8 +170,8 @@ func (r refreshes) renewalOf(prefix string, state conf.Expression, patience time
 	return append(block, conf.D("proxy_cache_key", conf.Expression(prefix+key)))
 }
 
-// shared keeps a response for a second, for the requests that wait for it for as long as they have patience. Errors of
-// the origin count too, so that a failing origin gets one request a second for an object.
+// shared makes a location keep a response for a second, for the requests that wait for it. patience is how long they
+// wait. Errors of the origin are kept too, so that a failing origin gets one request per second for an object.
 func (r refreshes) shared(state conf.Expression, patience time.Duration) conf.Block {
 	kept := conf.Literals("200", "203", "301", "302", "304", "404", "410", "500", "502", "503", "504")
 	if r.hasSlices() {
@@ -186,7 +189,7 @@ func (r refreshes) shared(state conf.Expression, patience time.Duration) conf.Bl
 	return append(block, r.toCache()...)
 }
 
-// staleCodes returns the status codes of the origin instead of which a stale copy is served.
+// staleCodes returns the status codes of the origin for which a stale copy is served instead.
 func staleCodes(c v1alpha1.CachePolicy) []string {
 	if c.UseStale == nil {
 		return []string{"500", "502", "503", "504"}
@@ -201,5 +204,5 @@ func staleCodes(c v1alpha1.CachePolicy) []string {
 	return codes
 }
 
-// refreshZone returns the gateway's cache for a disk.
+// refreshZone returns the name of the gateway's cache for a disk.
 func refreshZone(disk string) string { return "refresh_" + disk }

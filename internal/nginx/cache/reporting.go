@@ -13,7 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// hopFormat is the format for requests that another pod has answered, fillFormat the one for objects that fill a disk.
+// hopFormat is the log format for requests that another pod has answered. fillFormat is the log format for objects
+// that fill a disk.
 const (
 	hopFormat  = "hop"
 	fillFormat = "fill"
@@ -22,14 +23,14 @@ const (
 // sampledVariable is 1 for the requests that are reported to the agent.
 const sampledVariable = "$sampled"
 
-// reports are the formats of the logs.
+// reports is the part of the configuration with the log formats.
 type reports struct{ site }
 
 // reporting returns the format in which nginx reports requests to the agent, and the choice of the sampled requests.
 //
-// nginx has no variable for the time to the first byte, but computes the value of a map once, at its first use. A
-// header that is never sent, because its value is empty, uses the map at the time when nginx makes the response's
-// header.
+// nginx has no variable for the time to the first byte. But nginx computes the value of a map only once, at its first
+// use. A header that is never sent, because its value is empty, uses the map when nginx makes the header of the
+// response.
 func (r reports) reporting() conf.Block {
 	format := conf.D("log_format", conf.Literal("agent"), conf.Expression(agentapi.RequestFormat))
 	block := conf.Block{
@@ -43,7 +44,7 @@ func (r reports) reporting() conf.Block {
 	if r.hops() {
 		block = append(block,
 			conf.D("log_format", conf.Literal(hopFormat), conf.Expression(agentapi.HopFormat)),
-			// The address of a pod that nginx leaves out (max_fails) is the name of its upstream.
+			// If nginx skips a pod (max_fails), the address in $upstream_addr is the name of the pod's upstream.
 			conf.Map("$upstream_addr", "$skips_owner",
 				conf.Row(conf.Expression("~(?:^| : )"+lookupName), conf.Literal("1")),
 				conf.D("default", conf.Literal("0"))))
@@ -73,10 +74,11 @@ func (r reports) reporting() conf.Block {
 	return block
 }
 
-// aloneVariable is 1 for the reported requests that this pod answers although another one owns the key.
+// aloneVariable is 1 for the reported requests that this pod answers although another pod owns the key.
 const aloneVariable = "$alone"
 
-// alone returns the map for aloneVariable: a pod was asked or skipped, and a location of this pod has the request.
+// alone returns the map for aloneVariable. It is 1 if a pod was asked or skipped, and a location of this pod then got
+// the request.
 func (r reports) alone() conf.Block {
 	sampled := conf.Expression("1")
 	if r.sampling() < 100 {
@@ -87,7 +89,8 @@ func (r reports) alone() conf.Block {
 		conf.D("default", conf.Literal("0")))}
 }
 
-// logsOfFills reports to the agent where an object came from whose key has moved. All of them are counted.
+// logsOfFills reports to the agent from where an object came whose key has moved. All such requests are reported, not
+// a sample.
 func (s site) logsOfFills(tag string) conf.Block {
 	if s.sampling() == 0 {
 		return nil
@@ -98,8 +101,8 @@ func (s site) logsOfFills(tag string) conf.Block {
 // unsafeVariable is 1 for requests that may have changed something at the origin.
 const unsafeVariable = "$unsafe"
 
-// unsafeMethods returns the methods of such requests, as alternatives of a regular expression; "" if they are ignored.
-// A POST that is cached changes nothing.
+// unsafeMethods returns the methods of requests that may change something, as alternatives of a regular expression;
+// "" if the spec ignores such requests. A POST that is cached changes nothing.
 func (s site) unsafeMethods() string {
 	switch {
 	case s.Spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore:
@@ -112,8 +115,8 @@ func (s site) unsafeMethods() string {
 
 func (n node) sampling() int { return int(ptr.Deref(n.Spec.Monitoring.RequestSampling, 0)) }
 
-// logs returns the access logs of a location: the user's, and the report to the agent under the tag. nginx reports
-// every request that bypassed its disk, and a sample of the others.
+// logs returns the access logs of a location: the log for the user, and the report to the agent under the tag. nginx
+// reports every request that has gone past its disk, and a sample of the others.
 func (d door) logs(tag string) conf.Block {
 	var block conf.Block
 	if d.Spec.Logs.Access == "Stdout" && !d.toPeers {

@@ -8,20 +8,22 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// Script is the program of ScriptFile, for nginx's module ngx_http_js_module. Its functions run for responses of the
-// origin and for requests that look for an object in slices, so not for a HIT of a whole object.
+// Script is the content of ScriptFile, a program for nginx's module ngx_http_js_module. Its functions run for
+// responses of the origin, and for requests that look for an object in slices. So they do not run for a HIT of a
+// whole object.
 //
 //go:embed script.js
 var Script string
 
-// Module is the module that Facts.Scripts is about, in the place where the stock image and Debian have it.
+// Module is the path of the module to which Facts.Scripts refers. The stock image and Debian have the module there.
 const Module = "/usr/lib/nginx/modules/ngx_http_js_module.so"
 
-// ScriptFile returns where Script must be before nginx reads a configuration that was rendered with Facts.Scripts.
+// ScriptFile returns the path at which Script must be before nginx reads a configuration that was rendered with
+// Facts.Scripts.
 func ScriptFile() string { return layout.ScriptFile(digest(Script)) }
 
-// memories are the dictionaries of the script: their names and sizes, the type of their values, and for how long an
-// entry is remembered. The first has an entry for each object that is fetched.
+// memories are the dictionaries of the script: their names and sizes, the type of their values, and how long they
+// keep an entry. The first dictionary has an entry for each object that is fetched.
 var memories = []struct {
 	zone, kind string
 	lasts      time.Duration
@@ -30,7 +32,8 @@ var memories = []struct {
 // hasScript returns true if the configuration runs the script.
 func (s site) hasScript() bool { return s.hitsForMiss() || s.noticesMixed() }
 
-// TrialOfScripts returns a configuration that nginx takes if Facts.Scripts is true. ScriptFile must be there.
+// TrialOfScripts returns a configuration for a trial: if nginx accepts it, Facts.Scripts is true. ScriptFile must
+// exist.
 func TrialOfScripts() string {
 	text, _ := conf.Write(conf.Block{ // its strings are ours, so there is no error
 		loadModule(), conf.D("pid", conf.Literal(layout.PIDFile)), conf.B("events", nil),
@@ -41,8 +44,8 @@ func TrialOfScripts() string {
 
 func loadModule() conf.Directive { return conf.D("load_module", conf.Literal(Module)) }
 
-// engine runs the script. It is the one that needs 9 KiB for each request in flight; QuickJS, which is to replace it,
-// needs 240 KiB.
+// engine returns the directives that run the script. The engine njs needs 9 KiB for each request in flight. QuickJS,
+// which is to replace njs, needs 240 KiB.
 func engine() conf.Block {
 	block := conf.Block{conf.D("js_engine", conf.Literal("njs"))}
 	for _, m := range memories {
@@ -77,7 +80,7 @@ func (s site) script() conf.Block {
 	return block
 }
 
-// notes makes a location of the gateway tell the script of responses.
+// notes makes a location of the gateway call the script for each response.
 func (s site) notes() conf.Block {
 	if !s.hasScript() {
 		return nil

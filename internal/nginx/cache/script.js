@@ -1,17 +1,18 @@
-// What the gateway notes of responses. Each memory is bounded: the oldest entries make room.
-const notes = ngx.shared.notes; // objects whose last response may not be stored, and those of which one may
+// The gateway's notes about responses. Each dictionary is bounded: new entries replace the oldest ones.
+const notes = ngx.shared.notes; // storable or unstorable, for each object that is noted
 const tags = ngx.shared.tags; // files in slices, with the last two entity tags
-const mixed = ngx.shared.mixed; // files in slices of which an entity tag came back
+const mixed = ngx.shared.mixed; // files in slices for which an earlier entity tag came back
 
 const unstorable = 1;
 const storable = 2;
 const longestKey = 1024;
 
-if (njs.version_number < 0x000907) { // has faults in a memory that is full
+if (njs.version_number < 0x000907) { // has faults if a dictionary is full
     throw new Error('njs is older than 0.9.7');
 }
 
-// note runs when the header of a response from the origin is there. A note must never cost a response.
+// note runs when the header of a response from the origin has arrived. An error in a note must never cost the
+// response.
 function note(r) {
     try {
         noteStorable(r.variables.hit_for_miss_key, r.variables.is_unstorable);
@@ -21,13 +22,15 @@ function note(r) {
     }
 }
 
-// isName returns true for what can stand for one object. Bytes that are no UTF-8 become U+FFFD, whatever they are.
+// isName returns true for a text that can identify one object. Bytes that are not UTF-8 all become U+FFFD, so
+// different names would look the same.
 function isName(text) {
     return text && text.length <= longestKey && !text.includes('\uFFFD');
 }
 
-// noteStorable takes what may be stored for right: one client's response that may not be stored does not take the lock
-// from those that wait for it. verdict is '1' for what may not be stored, '0' for what may, and else ''.
+// noteStorable gives precedence to a response that may be stored. So one client's response that may not be stored
+// does not take the lock from the requests that wait for it. verdict is '1' for a response that may not be stored,
+// '0' for a response that may be stored, and '' otherwise.
 function noteStorable(object, verdict) {
     if (!isName(object) || !verdict) {
         return;
@@ -39,13 +42,13 @@ function noteStorable(object, verdict) {
     }
 }
 
-// noteTag finds out whether servers have different entity tags for one file. A new version of the file has another tag
-// too, but then the former one does not come back.
+// noteTag finds out whether servers send different entity tags for one file. A new version of the file also has
+// another tag, but then the former tag does not come back.
 function noteTag(file, tag) {
     if (!tag || !isName(file)) {
         return;
     }
-    const seen = (tags.get(file) || '').split(' '); // the last one, and the one before it
+    const seen = (tags.get(file) || '').split(' '); // the last tag, and the tag before it
     if (tag === seen[0]) {
         return;
     }
@@ -55,12 +58,12 @@ function noteTag(file, tag) {
     tags.set(file, tag + ' ' + seen[0]);
 }
 
-// isUnstorable returns '1' for an object whose responses may not be stored, and else ''.
+// isUnstorable returns '1' for an object whose responses may not be stored, and '' otherwise.
 function isUnstorable(r) {
     return notes.get(r.variables.hit_for_miss_key) === unstorable ? '1' : '';
 }
 
-// isMixed returns '1' for a file that must not be fetched in slices, and else ''.
+// isMixed returns '1' for a file that must not be fetched in slices, and '' otherwise.
 function isMixed(r) {
     return mixed.has(r.variables.file) ? '1' : '';
 }

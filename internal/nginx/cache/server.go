@@ -18,10 +18,11 @@ const (
 	rangeOverHop  = "@no_such_range_over_hop"
 )
 
-// public are the servers that clients reach.
+// public is the part of the configuration with the servers that clients reach.
 type public struct{ door }
 
-// servers returns the cache itself and, if the site lists hosts, the server that answers 421 to requests for any other.
+// servers returns the server with the cache. If the site lists hosts, it also returns the server that answers 421 to
+// requests for any other host.
 func (p public) servers() conf.Block {
 	k, l := core{p.site}, listeners{p.node}
 	block := slices.Concat(k.requestMaps(), k.sliceMaps(), l.clientsZone(), k.plain(), k.fleetMaps(), k.fillMaps(),
@@ -40,13 +41,13 @@ func (p public) servers() conf.Block {
 		p.server(append(l.ofNamed(), conf.D("server_name", names...))))
 }
 
-// server returns the cache itself.
+// server returns the server with the cache.
 //
-// error_page catches what fails before the response's header is sent. An I/O error of the disk and a full queue of its
-// thread pool both end as 500. The request then goes to another disk and, if that fails too, to the origin. The
-// origin's own errors pass through, as proxy_intercept_errors is off.
+// error_page handles failures before the header of the response is sent. An I/O error of the disk and a full queue of
+// its thread pool both end as 500. The request then goes to another disk and, if that fails too, to the origin. The
+// origin's own errors pass through, because proxy_intercept_errors is off.
 func (p public) server(listen conf.Block) conf.Directive {
-	// A date later than Last-Modified means the same as an equal one (RFC 9110, section 13.1.3).
+	// A date later than Last-Modified means the same as an equal date (RFC 9110, section 13.1.3).
 	l := listeners{p.node}
 	block := append(slices.Concat(listen, l.protocols(), l.clientTimeouts()),
 		conf.D("if_modified_since", conf.Literal("before")), refusesMalformed())

@@ -6,8 +6,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// site is a site as a node serves it. Methods that read only the site are about what it asks for; the others say what
-// comes of that on this node, such as hasSlices: a pod without disks has none.
+// site is a site as a node serves it. Methods that read only the site return what the site asks for. The other
+// methods return what results from that on this node. For example, hasSlices is false for a pod without disks.
 type site struct {
 	node
 	sites.Site
@@ -15,13 +15,14 @@ type site struct {
 	entry   entry
 }
 
-// entry is how the caches of a site ask its gateway: the name of an upstream, and the socket to which it leads.
+// entry describes how the caches of a site reach its gateway: the name of the upstream, and the socket to which it
+// leads.
 type entry struct{ name, socket string }
 
 // url returns the URL of the gateway, without a path.
 func (e entry) url() conf.Expression { return conf.Expression("http://" + e.name) }
 
-// address returns the socket as listen and server name it.
+// address returns the socket in the form of the directives listen and server.
 func (e entry) address() conf.Literal { return conf.Literal("unix:" + e.socket) }
 
 func newSite(n node, s sites.Site) site {

@@ -14,24 +14,24 @@ const (
 	whole = "@whole"
 	// uncachedAgain is the location uncached for requests that the gateway has redirected before.
 	uncachedAgain = "@uncached_again"
-	// unsliced is the location in which the memory tier finds them, stored the one in which requests do while the origin
-	// fails.
+	// unsliced is the location in which the memory tier finds objects that cannot be fetched in slices. stored is the
+	// location in which requests find such objects while the origin fails.
 	unsliced = "@unsliced"
 	stored   = "@stored"
-	// slicedVariable says how a location asks the origin: "yes" in slices, "no" for the whole object, "" as the client
-	// does.
+	// slicedVariable defines how a location asks the origin: "yes" for slices, "no" for the whole object, and "" for
+	// what the client asks for.
 	slicedVariable = "$sliced"
-	// sliceVariable is nginx's variable for the range of the slice that a request is about.
+	// sliceVariable is nginx's variable with the range of the slice that is requested.
 	sliceVariable = "$slice_range"
 	// firstSlice is the slice with which the response to a client begins.
 	firstSlice = "$first_slice"
-	// positionVariable is "first" for the slice with which a response begins, "next" for the ones after it.
-	// slicesVariable is its value in a location with slices.
+	// positionVariable is "first" for the slice with which a response begins, and "next" for the slices after it.
+	// slicesVariable is the same value, for locations with slices.
 	positionVariable = "$slice_position"
 	slicesVariable   = "$compared_slices"
 	// askedRange is the Range of the request to the origin.
 	askedRange = "$asked_range"
-	// sentControl is the Cache-Control of the gateway's response, without one in a redirect.
+	// sentControl is the Cache-Control of the gateway's response; "" in a redirect.
 	sentControl = "$sent_control"
 	// sliceHeader tells the gateway the value of positionVariable.
 	sliceHeader    = "X-CacheNode-Slice"
@@ -39,7 +39,7 @@ const (
 	// countedSlice is 1 for the slices that are reported to the agent.
 	countedSlice = "$counted_slice"
 	// redirectVariable is the X-Accel-Redirect of the gateway's response. refusedVariable is noResponse if the origin's
-	// response is none.
+	// response has a status below 200, and "" otherwise.
 	redirectVariable = "$redirect"
 	refusedVariable  = "$refused"
 	// noResponse is the location for a client whose request the origin has not answered.
@@ -51,22 +51,23 @@ func (s site) hasSlices() bool { return len(s.disks) > 0 && s.Cache.Slice != nil
 
 // sliceMaps returns the maps that slices need.
 //
-// nginx fetches the first slice for the request itself, and each of the others by a subrequest whose response it
-// appends. It compares the ETags of all of them, and ends the response if they differ. That works only with strong
-// ETags, and only if a subrequest never leaves its location: the body of any other response would be appended too. So
-// a response that begins without a strong ETag is fetched whole (see redirects), and the failure of a subrequest ends
-// the response.
+// nginx fetches the first slice with the request itself, and each later slice with a subrequest whose response it
+// appends. It compares the ETags of all slices, and ends the response if they differ. That works only with strong
+// ETags. It also works only if a subrequest never leaves its location, because the body of any other response would
+// be appended too. So a response that begins without a strong ETag is fetched whole (see redirects), and the failure
+// of a subrequest ends the response.
 func (k core) sliceMaps() conf.Block {
 	if !k.hasSlices() {
 		return nil
 	}
-	// nginx computes these again for each slice.
+	// nginx computes these variables again for each slice.
 	volatile := conf.D("volatile")
 	position := conf.Expression(positionVariable)
 	failover := func(location string) conf.Directive {
 		return conf.Map(position, failoverOf(location),
 			volatile, conf.D("default", conf.Literal(location)),
-			// Neither a name nor a path: nginx then makes a response that is no slice, and ends the client's.
+			// This is neither the name of a location nor a path. nginx then makes a response that is no slice, and ends the
+			// client's response.
 			conf.Row(conf.Literal("next"), conf.Literal("none")))
 	}
 	block := conf.Block{
@@ -74,7 +75,7 @@ func (k core) sliceMaps() conf.Block {
 			volatile, conf.D("default", conf.Expression("$http_range")),
 			conf.Row(conf.Expression("~^yes:(?:GET|HEAD):$"), conf.Expression(sliceVariable)),
 			conf.Row(conf.Expression("~^(?:yes|no):"), conf.Literal(""))),
-		// nginx remembers that a location has no slices, so the variable must not be used there.
+		// nginx remembers that a location has no slices, so $slice_range must not be used in such a location.
 		conf.Map(slicedVariable, position,
 			volatile, conf.D("default", conf.Literal("")), conf.Row(conf.Literal("yes"), conf.Expression(slicesVariable))),
 		conf.Map(firstSlice+" "+sliceVariable, slicesVariable,
@@ -95,7 +96,8 @@ func (k core) sliceMaps() conf.Block {
 	return append(block, k.askedConditions()...)
 }
 
-// failoverOf returns the variable for the location to which a request fails over, if it is not one for a later slice.
+// failoverOf returns the variable with the location to which a request fails over. The request for a later slice does
+// not fail over.
 func failoverOf(location string) conf.Expression { return conf.Expression("$or_" + location[1:]) }
 
 // slices makes a location fetch and store objects in slices.
@@ -103,7 +105,7 @@ func (s site) slices() conf.Block {
 	return conf.Block{
 		s.inSlices(),
 		set(slicedVariable, conf.Literal("yes")),
-		// Not evaluated for subrequests.
+		// nginx does not evaluate this directive for subrequests.
 		set(firstSlice, conf.Expression(sliceVariable)),
 	}
 }
@@ -112,7 +114,7 @@ func (s site) inSlices() conf.Directive {
 	return conf.D("slice", conf.Size(s.Cache.Slice.Size.Value()))
 }
 
-// notSliced makes a location ask for whole objects, or for what the client asks for.
+// notSliced makes a location ask for whole objects ("no"), or for what the client asks for ("").
 func (s site) notSliced(value string) conf.Block {
 	if !s.hasSlices() {
 		return nil
@@ -128,19 +130,20 @@ func (s site) storedKey(sliced bool) conf.Expression {
 	return s.key()
 }
 
-// redirects returns the maps for the X-Accel-Redirect of a response to the cache: the origin's own, but for two cases.
+// redirects returns the maps for the X-Accel-Redirect of a response to the cache. It is the origin's own value,
+// except in two cases.
 //
-// What has a status below 200 is no response. The client would be connected to the gateway after 101 (Switching
-// Protocols) if it asked for that, though the origin was never asked, and nothing that a server of clients checks would
-// count any more. So the client gets 502.
+// First, a status below 200 is no response. After 101 (Switching Protocols), a client that asked for that would be
+// connected to the gateway, although the origin was never asked for it. The checks of the server for clients would
+// then no longer apply. So the client gets 502.
 //
-// If a cache asks for the first slice of an object that must be fetched whole, the gateway sends it to the location for
-// the whole object. Such an object has no strong ETag or no length, is empty, or came whole and does not fit the slice.
-// If the origin fails, the gateway sends the cache to a stored copy of the whole. In the response to a later slice, the
-// origin's own X-Accel-Redirect does not count.
+// Second, a cache may ask for the first slice of an object that must be fetched whole. The gateway then sends it to
+// the location for the whole object. Such an object has no strong ETag or no length, is empty, or came whole and does
+// not fit the slice. If the origin fails, the gateway sends the cache to a stored copy of the whole object. In the
+// response to a later slice, the origin's own X-Accel-Redirect does not count.
 //
-// nginx gives clients some headers of a response with a redirect, whatever proxy_hide_header says. The gateway leaves
-// them out.
+// nginx passes some headers of a response with a redirect on to clients, whatever proxy_hide_header says. The gateway
+// leaves these headers out.
 func (m gatewayMaps) redirects() conf.Block {
 	origins := conf.Expression("$upstream_http_x_accel_redirect")
 	kept := func(value, to conf.Expression) conf.Directive {
@@ -174,8 +177,9 @@ func (m gatewayMaps) redirects() conf.Block {
 			conf.Literal(stored))))
 }
 
-// copiedHeaders are what nginx copies from a response with a redirect, beside Cache-Control, Content-Type, which the
-// next response replaces, and Set-Cookie, which has to reach the cache for it not to store the response.
+// copiedHeaders are headers that nginx copies from a response with a redirect. nginx also copies Cache-Control,
+// Content-Type and Set-Cookie. The next response replaces Content-Type. Set-Cookie must reach the cache, so that the
+// cache does not store the response.
 var copiedHeaders = []struct {
 	name     string
 	variable conf.Expression
@@ -183,7 +187,7 @@ var copiedHeaders = []struct {
 	{"Expires", "expires"}, {"Content-Disposition", "content_disposition"}, {"Accept-Ranges", "accept_ranges"},
 }
 
-// sliceFormat returns the format in which slices are reported, and the choice of them.
+// sliceFormat returns the log format for slices, and the map that selects the slices that are reported.
 func (m gatewayMaps) sliceFormat() conf.Block {
 	if !m.hasSlices() || m.sampling() == 0 {
 		return nil
@@ -202,8 +206,8 @@ func (m gatewayMaps) sliceFormat() conf.Block {
 	}
 }
 
-// logsSlices reports the slices that the gateway fetches to the agent. As nginx logs no subrequest, a sliced response
-// is one request for the cache.
+// logsSlices reports to the agent the slices that the gateway fetches. nginx logs no subrequests, so a response in
+// slices counts as one request for the cache.
 func (g gateway) logsSlices() conf.Block {
 	if !g.hasSlices() || g.sampling() == 0 {
 		return nil
@@ -214,12 +218,12 @@ func (g gateway) logsSlices() conf.Block {
 	}
 }
 
-// redirectAlone returns the header with the redirect.
+// redirectAlone returns only the header X-Accel-Redirect.
 func redirectAlone() conf.Directive {
 	return addHeader("X-Accel-Redirect", conf.Expression(redirectVariable))
 }
 
-// redirect returns the header X-Accel-Redirect, and those that nginx copies from a response with it.
+// redirect returns the header X-Accel-Redirect, and the headers that nginx copies from a response with that header.
 func (g gateway) redirect() conf.Block { return append(conf.Block{redirectAlone()}, g.copied()...) }
 
 // copied returns the headers that nginx copies from a response with a redirect.
@@ -234,9 +238,9 @@ func (g gateway) copied() (block conf.Block) {
 	return block
 }
 
-// inWhole returns the locations to which the gateway redirects. The cookies of the first response reach the client, so
-// those of the next are left out, also from the origin without a cache. In stored, nothing is fetched: without a copy,
-// the client gets the origin's own error.
+// inWhole returns the locations to which the gateway redirects. The cookies of the first response reach the client.
+// So the cookies of the next response are left out, even if it comes from the origin without a cache. The location
+// stored fetches nothing: without a copy, the client gets the origin's own error.
 func (s store) inWhole() conf.Block {
 	if !s.hasSlices() {
 		return nil
@@ -258,8 +262,9 @@ func (s store) inWhole() conf.Block {
 	return conf.Block{fetched, location(stored, kept...), again}
 }
 
-// askedConditions returns the conditions of a request to the origin. Those of a client are for the whole object, so
-// only a request past the caches has them. The cache's own are for an expired file.
+// askedConditions returns the maps for the conditions of a request to the origin. The conditions of a client are for
+// the whole object, so only a request that bypasses the caches keeps them. The cache's own conditions are for an
+// expired file.
 func (k core) askedConditions() conf.Block {
 	if !k.hasSlices() {
 		return nil

@@ -7,10 +7,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// store answers from the disks of the pod, or from the origin if no disk can.
+// store is the part of the configuration that answers from the disks of the pod, or from the origin if no disk can.
 type store struct{ door }
 
-// uncached returns a location that passes requests to the origin that no disk can serve. The gateway bounds how many.
+// uncached returns a location that passes requests that no disk can serve on to the origin. The gateway limits their
+// number.
 func (s store) uncached(name string, more ...conf.Directive) conf.Directive {
 	block := append(s.throughGateway(gatewayOrOrigin+s.passedURI()), falls(conf.Expression(fallsBackHere)))
 	block = append(block, s.asksNothing()...)
@@ -23,9 +24,9 @@ func (s store) uncached(name string, more ...conf.Directive) conf.Directive {
 	return location(name, append(block, more...)...)
 }
 
-// past returns the location for requests past the caches. They reach the origin as they came: with their method,
-// arguments, range and conditions. No disk takes part, so none can fail them. What is not idempotent reaches the origin
-// once.
+// past returns the location for requests that bypass the caches. They reach the origin as they came: with their
+// method, arguments, range and conditions. No disk is involved, so a disk that fails does not affect them. A request
+// that is not idempotent reaches the origin only once.
 func (s store) past() conf.Directive {
 	block := append(s.throughGateway(s.entry.url()), s.asksNothing()...)
 	block = append(append(block, logsRejection()), s.logs(agentapi.TagPassed)...)

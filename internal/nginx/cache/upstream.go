@@ -18,28 +18,29 @@ import (
 // ownBackend is the name of the backend of the CacheNode's own site.
 const ownBackend = "origin"
 
-// backend is the servers that a site's objects come from.
+// backend describes the servers from which a site's objects come.
 type backend struct {
 	v1alpha1.Origin
-	// name is the name of the upstream, as it stands in proxy_pass.
+	// name is the name of the upstream, as used in proxy_pass.
 	name string
-	// namespace is the one of Services whose namespace the origin does not name.
+	// namespace is the namespace of Services for which the origin names none.
 	namespace, clusterDomain string
-	// authorities is the file of those that sign the servers' certificates; "" for those of the image.
+	// authorities is the file with the authorities that sign the servers' certificates; "" for the authorities in the
+	// image.
 	authorities string
 }
 
 // url returns the URL of the upstream.
 func (b backend) url() conf.Expression { return conf.Expression(b.Scheme + "://" + b.name) }
 
-// upstreams returns the groups of the origin's servers.
+// upstreams returns the upstreams with the origin's servers.
 func (b backend) upstreams() conf.Block { return append(b.upstream(), b.againUpstream()...) }
 
-// resolves returns true if the addresses of a server come from its name.
+// resolves returns true if nginx must resolve the name of a server.
 func (b backend) resolves() bool { return slices.ContainsFunc(b.Servers, resolves) }
 
-// resolver makes nginx ask the agent for the addresses of names, and only the agent: nginx asks several servers in
-// turn. After an error, nginx asks again when the time-out is over.
+// resolver makes nginx ask the agent for the addresses of names. The agent is the only name server, because nginx
+// would ask several in turn. After an error, nginx asks again when the timeout is over.
 func resolver() conf.Block {
 	return conf.Block{
 		conf.D("resolver", conf.Literal(layout.ResolverAddress), conf.Literal("ipv6=off")),
@@ -47,8 +48,8 @@ func resolver() conf.Block {
 	}
 }
 
-// upstream returns a group of the origin's servers. With "zone" and "resolve", nginx starts before a name exists and
-// follows its changes. A plain server line with an unknown name would keep nginx from starting.
+// upstream returns an upstream with the origin's servers. With "zone" and "resolve", nginx starts before a name
+// exists and follows its changes. A plain server line with an unknown name would keep nginx from starting.
 func (b backend) upstream() conf.Block {
 	servers := conf.Block{conf.D("zone", conf.Literal(b.name), conf.Literal("1m"))}
 	for _, s := range b.Servers {
@@ -60,7 +61,7 @@ func (b backend) upstream() conf.Block {
 	return conf.Block{conf.B("upstream", conf.Literals(b.name), append(servers, b.originKeepalive()...)...)}
 }
 
-// originServer returns the line of a server.
+// originServer returns the server directive for a server of the origin.
 func (b backend) originServer(s v1alpha1.OriginServer, parameters ...string) conf.Directive {
 	host, port := Address(s, b.Scheme, b.namespace, b.clusterDomain)
 	args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
@@ -83,7 +84,7 @@ func resolves(s v1alpha1.OriginServer) bool {
 	return s.Service != nil || err != nil
 }
 
-// originKeepalive returns the directives about idle connections.
+// originKeepalive returns the directives for idle connections to the origin.
 func (b backend) originKeepalive() conf.Block {
 	keepalive := b.Keepalive
 	return conf.Block{
@@ -93,7 +94,7 @@ func (b backend) originKeepalive() conf.Block {
 	}
 }
 
-// Address returns where a server of the origin listens.
+// Address returns the host and the port of a server of the origin.
 func Address(s v1alpha1.OriginServer, scheme, namespace, clusterDomain string) (host string, port int32) {
 	if s.Service != nil {
 		return naming.ServiceHost(s.Service.Name, ptr.Deref(s.Service.Namespace, namespace), clusterDomain), s.Service.Port
@@ -105,7 +106,7 @@ func Address(s v1alpha1.OriginServer, scheme, namespace, clusterDomain string) (
 	return ptr.Deref(s.Host, ""), ptr.Deref(s.Port, port)
 }
 
-// reachOrigin returns the directives about timeouts, retries and TLS of requests to the origin.
+// reachOrigin returns the directives for requests to the origin: timeouts, retries and TLS.
 func (b backend) reachOrigin() conf.Block {
 	block := conf.Block{
 		conf.D("proxy_connect_timeout", conf.Time(effective.Duration(b.Timeouts.Connect))),
@@ -114,8 +115,8 @@ func (b backend) reachOrigin() conf.Block {
 		conf.D("proxy_next_upstream", failures(b.Retries.When)...),
 		conf.D("proxy_next_upstream_tries", conf.Int(ptr.Deref(b.Retries.Tries, 0))),
 		conf.D("proxy_next_upstream_timeout", conf.Time(effective.Duration(b.Retries.Timeout))),
-		// What is not cached passes through at the pace of the slower side and not through files on the node's own disk.
-		// Cached responses are exempt.
+		// A response that is not cached passes through at the pace of the slower side, and not through files on the node's
+		// own disk. Cached responses are exempt.
 		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
 		conf.D("proxy_request_buffering", conf.OnOff(false)),
 		conf.D("client_max_body_size", conf.Literal("0")),
@@ -127,11 +128,11 @@ func (b backend) reachOrigin() conf.Block {
 	return block
 }
 
-// passDate leaves the origin's Date in a response, which tells a client how old the response is. nginx would send the
-// present time, and it sends no Age.
+// passDate keeps the origin's Date in a response, which tells a client how old the response is. nginx would send the
+// present time instead, and it sends no Age.
 func passDate() conf.Directive { return conf.D("proxy_pass_header", conf.Literal("Date")) }
 
-// systemCAs is where nginx's Debian and Alpine images keep the authorities that are trusted by default.
+// systemCAs is the file with the authorities that nginx's Debian and Alpine images trust by default.
 const systemCAs = "/etc/ssl/certs/ca-certificates.crt"
 
 func (b backend) originTLS() conf.Block {

@@ -1,11 +1,12 @@
-// Package conf is nginx's configuration syntax and nothing else: a tree of directives and the one writer that quotes.
+// Package conf implements nginx's configuration syntax and nothing else: a tree of directives, and the only writer
+// that quotes arguments.
 //
 // An argument is either a [Literal], in which nothing is special, or an [Expression], in which nginx expands variables.
 // Quoting does not keep nginx from expanding $name in a directive that takes variables, so a literal cannot contain a
 // dollar sign. Text from users is always a literal. Expressions come from this repository's code only.
 //
-// It imports no other package. Another kind of argument is a type with its own way of quoting, which the fuzz tests
-// must know.
+// It imports no other package of the project. A new kind of argument is a type with its own way of quoting, which the
+// fuzz tests must cover.
 package conf
 
 // Directive is a name with arguments and, for a block directive, the directives inside.
@@ -16,7 +17,7 @@ type Directive struct {
 	Block Block
 	// Comment goes on a line of its own above the directive.
 	Comment string
-	// Rows writes the block's directives side by side. split_clients has hundreds of ranges.
+	// Rows is true if the block's directives are written side by side. split_clients has hundreds of ranges.
 	Rows bool
 	// isRow is true for a row of a map, which has no name.
 	isRow bool
@@ -34,7 +35,7 @@ type Argument interface {
 // Literal is an argument that nginx takes as it is. It must be valid UTF-8 without control characters or "$".
 type Literal string
 
-// Expression is an argument in which nginx expands variables. Never build one from a user's text.
+// Expression is an argument in which nginx expands variables. Never build an Expression from a user's text.
 type Expression string
 
 func (l Literal) text() string        { return string(l) }

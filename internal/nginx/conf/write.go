@@ -13,8 +13,8 @@ const (
 	rowWidth = 120
 )
 
-// Write writes a configuration file. Equal trees give equal bytes. It returns an error and no text if a name cannot be
-// that of a directive, or if an argument cannot be written, see [Literal].
+// Write returns the text of a configuration file. Equal trees give equal bytes. It returns an error and no text if a
+// name cannot be the name of a directive, or if an argument cannot be written; see [Literal].
 func Write(block Block) (string, error) {
 	var w writer
 	w.block(block, "")
@@ -151,7 +151,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-// plain has the bytes that need no quotes.
+// plain contains the bytes that need no quotes.
 var plain = func() (table [256]bool) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=%*$@,+?()!") {
 		table[c] = true

@@ -14,7 +14,8 @@ import (
 // Client returns an HTTP client inside nginx's network namespace.
 func (n *Nginx) Client() *http.Client { return n.ClientFrom(nil) }
 
-// ClientFrom returns a client with an address of the loopback device, such as 127.0.0.2; nil means any address.
+// ClientFrom returns a client that connects from an address of the loopback device, such as 127.0.0.2; nil means any
+// address.
 func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
 	return &http.Client{Timeout: await.Patience, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
@@ -24,7 +25,7 @@ func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 // socket in layout.RunDir is its name and any port, such as nginx-gateway.sock:80.
 func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
 
-// DialFrom returns Dial from an address of the loopback device.
+// DialFrom does what Dial does, from an address of the loopback device.
 func (n *Nginx) DialFrom(local net.IP, address string) (net.Conn, error) {
 	return n.dial(local, address)
 }

@@ -59,7 +59,7 @@ func loopbackUp() error {
 func (n *Nginx) netns() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.network.Fd()) }
 
 // inside runs f on a thread in the network namespace. A socket stays in the namespace in which it was created, and a
-// process begins in that of the thread.
+// process starts in the namespace of its thread.
 func (n *Nginx) inside(f func() error) (err error) {
 	inThread(func() {
 		if err = n.enter(); err == nil {

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Connect joins the network namespaces of several nginxes and returns an address of each, at which the others reach it.
-// The first one has a bridge, and the others are connected to it by virtual Ethernets.
+// Connect joins the network namespaces of several nginxes. It returns, for each nginx, the address at which the
+// others reach it. The namespace of the first nginx has a bridge. Virtual Ethernets connect the others to that
+// bridge.
 func Connect(t *testing.T, pods ...*Nginx) (addresses map[int]string) {
 	t.Helper()
 	const bridge = "pods"

@@ -2,8 +2,8 @@
 // (hack/nginx-root) and its own network namespace, so that parallel tests can use the same ports and paths. It needs
 // Linux and root.
 //
-// Tests alone import it. What several packages' tests need of a running nginx goes here, and nothing that knows what a
-// directive is for.
+// Only tests import it. Code that the tests of several packages need for a running nginx goes here, but no code that
+// knows the purpose of a directive.
 package nginxtest
 
 import (
@@ -38,11 +38,11 @@ type Nginx struct {
 	t *testing.T
 	// Root is the root file system, as a path on the host.
 	Root string
-	// network is the network namespace. networkMutex guards its end.
+	// network is the network namespace. networkMutex guards the closing of network.
 	network      *os.File
 	networkMutex sync.Mutex
 	log          *os.File
-	// limits are a command that lowers limits and runs nginx.
+	// limits is the beginning of a command: it lowers limits and then runs nginx.
 	limits []string
 	// master is nginx's master process.
 	master int
@@ -71,7 +71,8 @@ func New(t *testing.T) *Nginx {
 	must(t, unix.Mount("overlay", root, "overlay", 0, options))
 	t.Cleanup(func() { must(t, unix.Unmount(root, unix.MNT_DETACH)) })
 	bind(t, "/proc", root)
-	// The devices alone: a test that is killed leaves its mounts, and who then removes its folders must not meet /dev.
+	// Only these devices: a test that is killed leaves its mounts, and whoever then removes its folders must not remove
+	// the host's /dev.
 	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
 		bind(t, "/dev/"+name, root)
 	}
@@ -110,7 +111,7 @@ func bind(t *testing.T, path, root string) {
 	t.Cleanup(func() { must(t, unix.Unmount(root+path, unix.MNT_DETACH)) })
 }
 
-// Mkdir creates a folder that nginx can write to. What others create in it gets the folder's group, as in a pod.
+// Mkdir creates a folder that nginx can write to. Files that others create in the folder get its group, as in a pod.
 func (n *Nginx) Mkdir(path string) {
 	n.t.Helper()
 	must(n.t, os.MkdirAll(n.Root+path, 0o755))
@@ -118,8 +119,8 @@ func (n *Nginx) Mkdir(path string) {
 	must(n.t, os.Chmod(n.Root+path, 0o755|os.ModeSetgid))
 }
 
-// modest takes threads and connections from a configuration that nobody here needs: a pod has them once for its life,
-// while starting nginx takes most of the time of many a test.
+// modest reduces the threads and connections of a configuration, because no test needs so many. A pod creates them
+// once in its life. In many tests, starting nginx takes most of the time.
 func modest(text string) string {
 	text = usualThreads.ReplaceAllString(text, "$1 threads=4 ")
 	return strings.Replace(text, "worker_connections 16384;", "worker_connections 4096;", 1)
@@ -283,7 +284,7 @@ func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	return n.CachedIn(key, folders...)
 }
 
-// CachedIn returns Cached for the folders of caches.
+// CachedIn does what Cached does, but in the folders of caches.
 func (n *Nginx) CachedIn(key string, folders ...string) (paths []string) {
 	n.t.Helper()
 	Becomes(n.t, key+" is stored", func() string {
@@ -302,7 +303,7 @@ func (n *Nginx) CachedIn(key string, folders ...string) (paths []string) {
 func (n *Nginx) cached(key, dir string) (paths []string) {
 	n.t.Helper()
 	mark := []byte("\nKEY: " + key + "\n")
-	start := make([]byte, 64<<10) // the key is before the body, which begins within them
+	start := make([]byte, 64<<10) // the key is before the body, and the body begins within these bytes
 	must(n.t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		isTemporary := strings.Contains(filepath.Base(path), ".")
 		if isTemporary || errors.Is(err, fs.ErrNotExist) {

@@ -31,18 +31,18 @@ func RenderWith(t *testing.T, yaml string, facts cache.Facts) cache.Config {
 	return config
 }
 
-// MemoryTier returns the lines of a spec for a memory tier whose copies stay and are fresh longer than any test takes,
-// with more fields, as "minUses: 2", or none.
+// MemoryTier returns the lines of a spec for a memory tier. Its copies stay, and are fresh, for longer than any test
+// takes. fields are additional fields, such as "minUses: 2"; it may be "".
 func MemoryTier(fields string) string {
 	return "  memoryTier: {enabled: true, size: 64Mi, inactive: 10h, maxExtraAge: 10h, " + fields + "}\n"
 }
 
-// waits are the times for which nginx waits for its own servers and for pods.
+// waits matches the timeouts of nginx for its own servers and for pods.
 var waits = regexp.MustCompile(`(proxy_(?:connect|read|send)_timeout) (?:300ms|[123]s|10s);`)
 
 // Patient returns a configuration with which nginx waits for its own servers and for pods as long as a test does, so
 // that no busy machine looks like a pod that hangs.
 func Patient(text string) string { return waits.ReplaceAllString(text, "$1 60s;") }
 
-// Hasty does what Patient does, but for five seconds: for tests of what does not answer.
+// Hasty does what Patient does, but with five seconds. It is for tests in which something does not answer.
 func Hasty(text string) string { return strings.ReplaceAll(Patient(text), " 60s;", " 5s;") }

@@ -8,11 +8,12 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// Now returns the time by nginx's clock, for certificates, headers and what is in files. No test measures by it.
+// Now returns the time by nginx's clock, for certificates, headers and the content of files. No test measures time by
+// it.
 func Now() time.Time { return time.Now() }
 
-// Becomes asks until the answer is the one that is wanted, which another process brings about: nginx stores a response
-// after the client has it, writes its log when it likes, and replaces its workers one by one.
+// Becomes asks repeatedly until the answer is the wanted one. It is for states that another process brings about.
+// nginx stores a response after the client has it, writes its log when it likes, and replaces its workers one by one.
 func Becomes(t testing.TB, want string, ask func() string) {
 	t.Helper()
 	await.Until(t, func() string {
@@ -23,7 +24,7 @@ func Becomes(t testing.TB, want string, ask func() string) {
 	})
 }
 
-// Await asks until the answer is yes, and returns false if it still is not when the time is up.
+// Await asks repeatedly until the answer is yes. It returns false if the answer is still no when the time is over.
 func Await(limit time.Duration, is func() bool) bool {
 	const pause = 5 * time.Millisecond // leaves the processor to whom the test waits for
 	end, ticks := time.After(limit), time.NewTicker(pause)

@@ -1,7 +1,7 @@
 // Package batch gathers requests for purges, so that many of them become one CachePurge.
 //
-// It is pure, and imports the API's types and package purge only. Another rule for what may be in one batch goes into
-// its limits.
+// It is pure, and imports the API's types and package purge only. Another rule for what may be in one batch belongs
+// in the limits of a batch.
 package batch
 
 import (
@@ -11,30 +11,30 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// Key says which requests can be gathered: those with the same key.
+// Key determines which requests can be gathered: requests with the same key.
 type Key struct {
-	// User is who sends them.
+	// User is the user who sends the requests.
 	User                 string
 	Namespace, CacheNode string
 	Mode                 v1alpha1.PurgeMode
-	// ByHost is true for requests that name hosts. The operator refuses hosts if the key of the CacheNode has none, and
-	// that must not spoil the requests that name none.
+	// ByHost is true for requests that name hosts. If the cache key of the CacheNode contains no host, the operator
+	// refuses a purge of hosts. This must not make requests fail that name no hosts.
 	ByHost bool
 }
 
-// Member is a request in a batch. Reply is where its answer goes.
+// Member is a request in a batch. Its answer goes to Reply.
 type Member[R any] struct {
 	Target purge.Target
 	Reply  R
 }
 
-// Batch is requests that become one CachePurge.
+// Batch is a list of requests that become one CachePurge.
 type Batch[R any] struct {
 	Key     Key
 	Members []Member[R]
 }
 
-// Target returns what all members purge together.
+// Target returns the target of all members together.
 func (b Batch[R]) Target() (t purge.Target) {
 	for _, m := range b.Members {
 		t.URLs = append(t.URLs, m.Target.URLs...)
@@ -46,29 +46,30 @@ func (b Batch[R]) Target() (t purge.Target) {
 	return t
 }
 
-// Halves divides a batch of two members or more.
+// Halves divides a batch of at least two members into two halves.
 func (b Batch[R]) Halves() (first, second Batch[R]) {
 	middle := len(b.Members) / 2
 	return Batch[R]{b.Key, b.Members[:middle]}, Batch[R]{b.Key, b.Members[middle:]}
 }
 
-// Queue has the batches that are not sent yet. Each key has a sender, which calls Next until it says that nothing is
-// left. A queue is not safe for concurrent use.
+// Queue contains the batches that are not sent yet. Each key has a sender, which calls Next until Next says that
+// nothing is left. A queue is not safe for concurrent use.
 type Queue[R any] struct {
-	// Window is how long a batch gathers at least. It gathers longer while its sender sends others.
+	// Window is the minimum time for which a batch gathers requests. It gathers longer while its sender sends other
+	// batches.
 	Window time.Duration
 	lines  map[Key][]*open[R]
 }
 
-// open is a batch to which requests are added, with how much they are together.
+// open is a batch to which requests are added, with the extent of all its requests together.
 type open[R any] struct {
 	Batch[R]
 	extent extent
 	begun  time.Time
 }
 
-// Add adds a request to the last batch of its key, or begins another one if it does not fit. isFirst is true if the key
-// has no sender: the caller starts one.
+// Add adds a request to the last batch of its key, or to a new batch if the request does not fit. isFirst is true if
+// the key has no sender: the caller must then start one.
 func (q *Queue[R]) Add(key Key, m Member[R], now time.Time) (isFirst bool) {
 	if q.lines == nil {
 		q.lines = map[Key][]*open[R]{}
@@ -85,15 +86,16 @@ func (q *Queue[R]) Add(key Key, m Member[R], now time.Time) (isFirst bool) {
 	return !isThere
 }
 
-// Next takes the next batch of a key. If it gathers for a while yet, the result is that time, and no batch. isOver is
-// true if nothing is left: the sender ends, and the next request of the key starts another one.
+// Next removes the next batch of a key, and returns it. If this batch still gathers requests, Next returns no batch,
+// and wait is the time that is left. isOver is true if nothing is left: the sender ends, and the next request with
+// the key starts another sender.
 func (q *Queue[R]) Next(key Key, now time.Time) (b Batch[R], wait time.Duration, isOver bool) {
 	line := q.lines[key]
 	if len(line) == 0 {
 		delete(q.lines, key)
 		return b, 0, true
 	}
-	// What a batch did not fit into cannot grow any more.
+	// If there are other batches behind it, the first batch is full and cannot grow any more.
 	if left := line[0].begun.Add(q.Window).Sub(now); len(line) == 1 && left > 0 {
 		return b, left, false
 	}

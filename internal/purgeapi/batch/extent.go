@@ -2,7 +2,7 @@ package batch
 
 import "github.com/cachenode/cachenode-operator/internal/purge"
 
-// extent is how much a target names, in items and in bytes of their texts.
+// extent is the size of a target: the number of its items, and the bytes of their texts.
 type extent struct {
 	urls, prefixes, hosts, tags, bytes int
 	everything                         bool
@@ -25,7 +25,7 @@ func (e extent) plus(f extent) extent {
 // fits returns true if two targets can be in one CachePurge.
 func (e extent) fits(f extent) bool {
 	if e.everything || f.everything {
-		return e.everything && f.everything // everything goes alone, and twice is as good as once
+		return e.everything && f.everything // everything fits only with everything, and twice is as good as once
 	}
 	both := e.plus(f)
 	return max(both.urls, both.prefixes, both.hosts, both.tags) <= purge.MaxItems && both.bytes <= purge.MaxText

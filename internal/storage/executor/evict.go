@@ -16,10 +16,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// evictRetry is the delay before an eviction that the disruption budget does not allow is tried again.
+// evictRetry is the time after which an eviction is tried again that the disruption budget did not allow.
 const evictRetry = 5 * time.Second
 
-// Evict evicts a pod if the disruption budget allows it now. done is false if it does not, or if the pod has changed.
+// Evict evicts a pod if the disruption budget allows it now. done is false if the budget does not allow it, or if the
+// pod has changed.
 func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done bool, err error) {
 	// The budget is checked first because client-go retries a refused eviction by itself, which would hold up other
 	// CacheNodes.
@@ -53,8 +54,9 @@ func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done
 	return true, nil
 }
 
-// evictAlone deletes a pod while the disruption budget is closed to everybody else, if the spec's budget allows that.
-// Nobody but this operator takes pods down then, so a count of the live pods is as exact as the budget's status.
+// evictAlone deletes a pod while the PodDisruptionBudget allows no eviction to anybody else, if the budget in the
+// spec allows it. At this time, nobody but this operator takes pods down. A count of the live pods is therefore as
+// exact as the status of the PodDisruptionBudget.
 func (e *Executor) evictAlone(ctx context.Context, pod *corev1.Pod, why string) (done bool, err error) {
 	pods := &corev1.PodList{}
 	name := e.CacheNode.Name

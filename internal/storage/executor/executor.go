@@ -1,8 +1,8 @@
-// Package executor carries out what package storage has planned. Each action is safe to repeat. An action names the
-// object that it was decided for by UID or version: an object that has changed since stays as it is, and the next pass
-// plans for it again.
+// Package executor carries out what package storage has planned. Each action is safe to repeat. An action names its
+// object by UID or version. An object that has changed since the decision stays as it is, and the next pass plans for
+// it again.
 //
-// It imports storage, manifest and apply. A new kind of action is a method that is safe to repeat.
+// It imports storage, manifest and apply. For a new kind of action, add a method that is safe to repeat.
 package executor
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// createAgain is the delay until the next pass when one pass does not create all volumes.
+// createAgain is the time until the next pass if a pass does not create all volumes.
 const createAgain = 100 * time.Millisecond
 
 // Executor acts for one CacheNode in one pass. It is not safe for concurrent use.
@@ -30,11 +30,11 @@ type Executor struct {
 	// Live reads from the API server, not from the informer cache.
 	Live      client.Reader
 	CacheNode *v1alpha1.CacheNode
-	// Waiting says which pod waits for the disruption budget, and why; "" for none. The executor sets it.
+	// Waiting says which pod waits for the disruption budget, and why; "" if no pod waits. The executor sets it.
 	Waiting string
-	// After is when to try again; 0 for never. The executor sets it.
+	// After is the time after which to try again; 0 means never. The executor sets it.
 	After time.Duration
-	// Released are the releases that were carried out to their end. The executor sets it.
+	// Released are the releases that were carried out completely. The executor sets it.
 	Released []storage.Release
 }
 

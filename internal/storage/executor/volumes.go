@@ -16,8 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// applyVolumes updates volumes, then creates others in order. It stops at a volume that somebody else has created since
-// the plan was made.
+// applyVolumes updates existing volumes, and then creates new volumes in order. It stops at a volume that somebody
+// else has created since the plan was made.
 func (e *Executor) applyVolumes(ctx context.Context, follow storage.Follow) error {
 	if len(follow.Create)+len(follow.Update) == 0 {
 		return nil
@@ -57,8 +57,9 @@ func (e *Executor) offer(ctx context.Context, volume *corev1.PersistentVolume) e
 	return nil
 }
 
-// deleteVolumes deletes volumes, except placeholders that are awaited. The informer caches of volumes and claims are
-// not in step, so isAwaited reads a placeholder's claim from the API server: the claim may be away only for a moment.
+// deleteVolumes deletes volumes, except placeholders that are awaited. For this, isAwaited reads the claim of a
+// placeholder from the API server. The informer caches of volumes and claims are not in step, and the claim may be
+// away only for a moment.
 func (e *Executor) deleteVolumes(ctx context.Context, volumes []*corev1.PersistentVolume) error {
 	for _, volume := range volumes {
 		awaited, err := e.isAwaited(ctx, volume)
@@ -93,7 +94,8 @@ func (e *Executor) isAwaited(ctx context.Context, volume *corev1.PersistentVolum
 	return false, err
 }
 
-// Abandon deletes the volumes of a CacheNode that is gone, each after its claim is gone.
+// Abandon deletes the volumes of a CacheNode that no longer exists. It deletes each volume after the volume's claim
+// is gone.
 func (e *Executor) Abandon(ctx context.Context, volumes []corev1.PersistentVolume) error {
 	state := storage.State{CacheNode: e.CacheNode, Volumes: map[string]*corev1.PersistentVolume{}}
 	for i := range volumes {

@@ -1,6 +1,6 @@
-// Package reader reads what package storage plans from. It decides nothing: [storage.State.Needs] says what to read
-// besides what every plan needs. It imports storage, naming and Kubernetes' types. Another kind of object that a
-// plan depends on is read here.
+// Package reader reads the State from which package storage plans. It decides nothing: [storage.State.Needs] says
+// what to read in addition to what every plan needs. It imports storage, naming and Kubernetes' types. Another kind
+// of object that a plan depends on is read here.
 package reader
 
 import (
@@ -19,9 +19,9 @@ import (
 
 // Reader reads for one CacheNode. It is safe for concurrent use.
 type Reader struct {
-	// Cache is the informer cache, Live the API server.
+	// Cache reads from the informer cache. Live reads from the API server.
 	Cache, Live client.Reader
-	// Own selects in the cache the claims and volumes of the CacheNode, Scouts its scouts and their claims.
+	// Own selects the claims and volumes of the CacheNode in the cache. Scouts selects its scouts and their claims.
 	Own, Scouts client.ListOption
 }
 
@@ -30,8 +30,8 @@ func (r Reader) Read(ctx context.Context, s *storage.State) error {
 	return r.read(ctx, s, r.Cache, r.Own, r.Own)
 }
 
-// More adds to a state what its plan needs besides that, from the API server. After an error, the state has what was
-// read before it.
+// More adds to a state what its plan needs in addition, from the API server. After an error, the state contains what
+// was read before the error.
 func (r Reader) More(ctx context.Context, s *storage.State) error {
 	for needs := s.Needs(); !needs.None(); needs = s.Needs() {
 		if err := r.more(ctx, s, needs); err != nil {
@@ -41,8 +41,8 @@ func (r Reader) More(ctx context.Context, s *storage.State) error {
 	return nil
 }
 
-// read reads nodes and classes as the cache's own objects, which nobody may change: a copy of each for every CacheNode
-// would cost more than all else.
+// read reads nodes and classes as the cache's own objects, which nobody may change. A copy of them for every
+// CacheNode would cost more than everything else.
 func (r Reader) read(
 	ctx context.Context, s *storage.State, from client.Reader, ownClaims, ownVolumes client.ListOption,
 ) error {
@@ -74,7 +74,7 @@ func (r Reader) read(
 		s.Classes[classes.Items[i].Name] = &classes.Items[i]
 	}
 	if s.AreAllReady() {
-		return nil // no volume is missing, so those of others need not be read
+		return nil // no volume is missing, so the volumes of others need not be read
 	}
 	return r.foreignVolumes(ctx, s)
 }
@@ -91,7 +91,8 @@ func (r Reader) scouts(ctx context.Context, s *storage.State) error {
 	return nil
 }
 
-// foreignVolumes reads the volumes of this CacheNode's claims that the operator has not created. They are not watched.
+// foreignVolumes reads the volumes of this CacheNode's claims that the operator has not created. These volumes are
+// not watched.
 func (r Reader) foreignVolumes(ctx context.Context, s *storage.State) error {
 	for i := range s.Claims {
 		name := s.Claims[i].Spec.VolumeName

@@ -21,7 +21,7 @@ func (p place) title() string {
 
 // elsewhereTable returns how the ratios of the first page came out on other machines, and here.
 func (r *results) elsewhereTable() (string, error) {
-	header := []string{"disks, objects, load", "against", "the run of the tables"}
+	header := []string{"disks, objects, load", "other server", "the run in the other tables"}
 	for _, p := range r.elsewhere {
 		header = append(header, p.title())
 	}

@@ -41,8 +41,8 @@ func (r *results) fleetTable() (string, error) {
 	}
 	f := d.Result
 	lines := [][]string{{
-		"pods", "objects", "own disk, requests/s", "over a hop, requests/s", "of its own", "p99 ms, own", "p99 ms, hop",
-		"ms CPU, own", "ms CPU, hop: asked + owner",
+		"pods", "objects", "own disk, requests/s", "over a hop, requests/s", "hop / own disk",
+		"p99 ms, own disk", "p99 ms, hop", "ms CPU, own disk", "ms CPU, hop: asked pod + owner",
 	}}
 	for _, s := range systems {
 		for _, size := range sizes(f) {
@@ -51,8 +51,10 @@ func (r *results) fleetTable() (string, error) {
 			}
 		}
 	}
-	return fmt.Sprintf("Two pods with %d MiB of memory and %g processors each, %d connections to one of them.\n"+
-		"%d rounds of %g s, %s, commit %s ([JSON](fleet.json)).\n\n%s",
+	return fmt.Sprintf("Each of the two pods has %d MiB of memory and may use %g processors.\n"+
+		"Clients open %d connections to one of the pods.\n"+
+		"Each of the %d rounds measures each case for %g s.\n"+
+		"The figures were measured on %s at commit %s ([JSON](fleet.json)).\n\n%s",
 		f.Memory, f.Processors, f.Connections, f.Rounds, f.Seconds, d.Date[:10], d.Commit, markdown(lines)), nil
 }
 
@@ -118,9 +120,9 @@ func (r *results) fleetSizesTable() (string, error) {
 		return "", err
 	}
 	lines := [][]string{{
-		"pods", "by", "fleet.json, bytes", "nginx.conf, KiB", "render ms", "nginx -t ms", "reload ms", "a worker, MiB",
-		"master and workers, MiB",
-		"hits/s", "DNS queries/s", "at rest, ms CPU a second",
+		"pods", "known by", "fleet.json, bytes", "nginx.conf, KiB", "render ms", "nginx -t ms", "reload ms",
+		"memory of a worker, MiB", "memory of master and workers, MiB",
+		"hits/s", "DNS queries/s, without requests", "ms CPU a second, without requests",
 	}}
 	for _, s := range d.Result.Sizes {
 		by, queries := "address", "–"
@@ -134,6 +136,8 @@ func (r *results) fleetSizesTable() (string, error) {
 			queries, fmt.Sprintf("%.1f", s.Rest),
 		})
 	}
-	return fmt.Sprintf("%d disks a pod, medians of %d rounds, %s, commit %s ([JSON](fleet-sizes.json)).\n\n%s",
+	return fmt.Sprintf("Each pod has %d disks.\n"+
+		"The figures for rendering, `nginx -t`, reloads and hits are medians of %d rounds.\n"+
+		"The figures were measured on %s at commit %s ([JSON](fleet-sizes.json)).\n\n%s",
 		d.Result.Disks, d.Result.Rounds, d.Date[:10], d.Commit, markdown(lines)), nil
 }

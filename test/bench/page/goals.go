@@ -35,9 +35,9 @@ var goals = []goal{
 	{"fast disks, 1 MiB, random", "fast-1m-random", 0, plainNginx, 1.5, nil},
 	{"fast disks, 4 KiB, hot beside random", "fast-4k-both", 1, trafficServer, 0.8, nil},
 	{"fast disks, 64 KiB, hot beside random", "fast-64k-both", 1, trafficServer, 1, nil},
-	{"the same, p99 at 80% of each rate", "fast-64k-both", 1, trafficServer, 1, new(1)},
+	{"the same, p99 at 80% of each server's rate", "fast-64k-both", 1, trafficServer, 1, new(1)},
 	{"fast disks, 1 MiB, hot beside random", "fast-1m-both", 1, trafficServer, 1, nil},
-	{"the same, p99 at 80% of each rate", "fast-1m-both", 1, trafficServer, 1, new(1)},
+	{"the same, p99 at 80% of each server's rate", "fast-1m-both", 1, trafficServer, 1, new(1)},
 	{"hard disks, 64 KiB, random", "slow-64k-300", 0, trafficServer, 1, nil},
 	{"hard disks, 64 KiB, random", "slow-64k-300", 0, theArticle, 4, nil},
 	{"hard disks, 64 KiB, hot beside random", "slow-64k-300", 1, trafficServer, 1, nil},
@@ -63,7 +63,7 @@ func (g goal) ratio(d document) (result.Ratio, error) {
 
 // goalTable returns each goal, and whether it is reached.
 func (r *results) goalTable() (string, error) {
-	lines := [][]string{{"case", "against", "goal", "here", "reached"}}
+	lines := [][]string{{"case", "other server", "goal", "measured", "reached"}}
 	for _, g := range goals {
 		d, err := r.result(g.result)
 		if err != nil {

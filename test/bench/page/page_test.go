@@ -58,8 +58,10 @@ func TestFill(t *testing.T) {
 	}
 	for _, want := range []string{
 		"before\n<!-- table case -->\n", "<!-- end -->\nafter",
-		"16,000 objects of 64 KiB, disks in memory.\n300 MiB of memory each, connections: 50 (random).\n" +
-			"3 rounds of 4 s, each with an empty page cache, 2026-11-23, commit 0123456789ab ([JSON](case.json)).",
+		"The caches contain 16,000 objects of 64 KiB, on disks in memory.\nEach server has 300 MiB of memory.\n" +
+			"Clients open 50 connections for random load.\n" +
+			"Each of the 3 rounds measures each server for 4 s, beginning with an empty page cache.\n" +
+			"The figures were measured on 2026-11-23 at commit 0123456789ab ([JSON](case.json)).",
 		"| **CacheNode** | 9,600 (9,000-9,900) | – | 3.0 | 12 | 0.90 | 0.100 | 299 |",
 		"| Traffic Server | 11,000 (10,000-12,000) | **0.90 (0.80-0.90)** |",
 		"| nginx without pools | 0 (0-4,000) | no answer | no answer | no answer |",

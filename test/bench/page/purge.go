@@ -27,7 +27,7 @@ func purgeTable[T any](table func(T) (conditions string, lines [][]string)) func
 			return "", err
 		}
 		conditions, lines := table(d.Result)
-		return fmt.Sprintf("%s, %s, commit %s ([JSON](%s)).\n\n%s",
+		return fmt.Sprintf("%s.\nThe figures were measured on %s at commit %s ([JSON](%s)).\n\n%s",
 			conditions, d.Date[:10], d.Commit, filepath.Base(file), markdown(lines)), nil
 	}
 }
@@ -66,7 +66,8 @@ func where[S any](samples []S, holds func(S) bool) []S {
 func urlsTable(u result.PurgeURLs) (string, [][]string) {
 	type sample = result.PurgeURLSample
 	lines := [][]string{{
-		"cache", "answered, p50 ms", "answered, p99 ms", "next request fresh, p50 ms", "next request fresh, p99 ms",
+		"cache", "purge answered after, p50 ms", "purge answered after, p99 ms",
+		"new response after, p50 ms", "new response after, p99 ms",
 		"HITs after the answer",
 	}}
 	for _, system := range purgeSystems {
@@ -86,14 +87,14 @@ func urlsTable(u result.PurgeURLs) (string, [][]string) {
 			spread(samples, func(s sample) float64 { return s.Fresh.P99 }), fmt.Sprint(hits),
 		})
 	}
-	return fmt.Sprintf("%s of %d URLs, one after another", inRounds(u.Rounds), u.Times), lines
+	return fmt.Sprintf("The benchmark ran %s of %d URLs, purged one after another", inRounds(u.Rounds), u.Times), lines
 }
 
 func bulkTable(b result.PurgeBulk) (string, [][]string) {
 	type sample = result.PurgeBulkSample
 	lines := [][]string{{
-		"cache", "applied after, ms", "HITs of the purged", "p99 ms of others, before", "p99 ms of others, during",
-		"agent's MiB before", "at most",
+		"cache", "purge applied after, ms", "HITs of purged objects", "p99 ms of other objects, before",
+		"p99 ms of other objects, during", "agent's MiB, before", "agent's MiB, at most",
 	}}
 	for _, system := range purgeSystems {
 		samples := where(b.Samples, func(s sample) bool { return s.System == system[0] })
@@ -113,7 +114,8 @@ func bulkTable(b result.PurgeBulk) (string, [][]string) {
 	if b.Kind == "tag" {
 		lines = append(lines, []string{"Varnish, xkey", "not in Debian's package", "–", "–", "–", "–", "–"})
 	}
-	return fmt.Sprintf("%s, %s of %s objects purged, others requested for %g s before and from the purge on",
+	return fmt.Sprintf("The benchmark ran %s; each round purged %s of %s objects.\n"+
+		"Clients requested other objects for %g s before each purge, and for at least as long from its start on",
 		inRounds(b.Rounds), thousands(float64(b.Purged)), thousands(float64(b.Objects)), b.Window), lines
 }
 
@@ -129,12 +131,13 @@ func hitsOf(samples []result.PurgeBulkSample) string {
 func rateTable(r result.PurgeRate) (string, [][]string) {
 	type sample = result.PurgeRateSample
 	kibi := func(bytes int) float64 { return float64(bytes) / 1024 }
-	return fmt.Sprintf("%s of %g s, %s purges a second of one URL each, in updates every %g ms, "+
-			"with a grace period of %g s", inRounds(r.Rounds), r.Seconds, thousands(float64(r.PerSecond)), r.Every, r.Grace),
+	return fmt.Sprintf("The benchmark ran %s of %g s, with %s purges a second of one URL each.\n"+
+			"It sent an update every %g ms; each purge had a grace period of %g s",
+			inRounds(r.Rounds), r.Seconds, thousands(float64(r.PerSecond)), r.Every, r.Grace),
 		[][]string{
 			{
-				"updates", "lag, p50 ms", "lag, p99 ms", "lag of the last, ms", "agent's s CPU", "agent's MiB at most",
-				"journal, KiB", "in the ConfigMap, KiB",
+				"updates", "lag, p50 ms", "lag, p99 ms", "lag of the last purge, ms", "agent's CPU s", "agent's MiB, at most",
+				"journal, KiB", "journal in the ConfigMap, KiB",
 			},
 			{
 				spread(r.Samples, func(s sample) float64 { return float64(s.Updates) }),
@@ -151,19 +154,20 @@ func rateTable(r result.PurgeRate) (string, [][]string) {
 
 func rebuildTable(r result.PurgeRebuild) (string, [][]string) {
 	type sample = result.PurgeRebuildSample
-	return fmt.Sprintf("%s, %s files of %d bytes on %d disks, two processors, a soft limit of %s",
+	return fmt.Sprintf("The benchmark ran %s with %s files of %d bytes on %d disks.\n"+
+			"The process had two processors and a soft memory limit of %s",
 			inRounds(r.Rounds), thousands(float64(r.Files)), r.Bytes, r.Disks, r.MemoryLimit),
 		[][]string{
-			{"", "s", "s CPU", "MiB at most", "index, bytes an object"},
+			{"", "seconds", "CPU seconds", "memory at most, MiB", "index, bytes per object"},
 			{
-				"a new index",
+				"building a new index",
 				spread(r.Samples, func(s sample) float64 { return s.Rebuild.Seconds }),
 				spread(r.Samples, func(s sample) float64 { return s.Rebuild.CPU }),
 				spread(r.Samples, func(s sample) float64 { return s.Rebuild.Peak }),
 				spread(r.Samples, func(s sample) float64 { return float64(s.IndexBytes) / float64(r.Files) }),
 			},
 			{
-				"an index that exists",
+				"opening an existing index",
 				spread(r.Samples, func(s sample) float64 { return s.Start.Seconds }),
 				spread(r.Samples, func(s sample) float64 { return s.Start.CPU }),
 				spread(r.Samples, func(s sample) float64 { return s.Start.Peak }), "–",

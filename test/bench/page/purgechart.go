@@ -21,5 +21,5 @@ func (r *results) purgeChart(file string) error {
 			Name: name, Values: result.Values(samples, func(s result.PurgeURLSample) float64 { return s.Fresh.P50 }),
 		})
 	}
-	return result.Bars(file, "Purge of one URL: until the next request has a new response, p50 of each round", "ms", bars)
+	return result.Bars(file, "Purge of one URL: time until a request gets a new response, p50 of each round", "ms", bars)
 }

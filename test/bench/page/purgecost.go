@@ -10,7 +10,7 @@ import (
 func costTable(c result.PurgeCost) (string, [][]string) {
 	type sample = result.PurgeCostSample
 	lines := [][]string{{
-		"load", "objects", "with the agent, a second", "without, a second", "with / without",
+		"load", "objects", "requests/s, with the agent", "requests/s, without", "with / without",
 		"ms CPU, with", "ms CPU, without",
 		"reads a request, with", "reads a request, without", "index complete after, s",
 	}}
@@ -39,6 +39,6 @@ func costTable(c result.PurgeCost) (string, [][]string) {
 			spread(with, func(s sample) float64 { return s.CatchUp }),
 		})
 	}
-	return fmt.Sprintf("%s of %g s; at the end the index had %.0f bytes for each of %s files",
+	return fmt.Sprintf("The benchmark ran %s of %g s.\nAt the end, the index took %.0f bytes for each of %s files",
 		inRounds(c.Rounds), c.Seconds, float64(c.IndexBytes)/float64(max(c.Files, 1)), thousands(float64(c.Files))), lines
 }

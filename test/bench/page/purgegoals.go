@@ -54,7 +54,7 @@ func (r *results) purgeGoals() (string, error) {
 	lag := func(s result.PurgeRateSample) float64 { return s.LastLag }
 	peak := func(s result.PurgeRebuildSample) float64 { return s.Rebuild.Peak }
 	each := func(s result.PurgeRebuildSample) float64 { return float64(s.IndexBytes) / files }
-	lines := [][]string{{"goal", "at most", "here", "reached"}}
+	lines := [][]string{{"goal", "at most", "measured", "reached"}}
 	for _, g := range []struct {
 		label      string
 		most, here float64

@@ -29,11 +29,11 @@ func soakTable(s record.Soak) (string, [][]string) {
 		[][]string{
 			{"responses", count(s.Requests)},
 			{"– of which HITs", count(s.Hits)},
-			{"**older than a purge that had settled before the request began**", "**" + count(s.Old) + "**"},
-			{"older than a purge that was Applied and had not settled", count(s.Late)},
-			{"s from a CachePurge's creation to Applied, median", short(s.P50)},
-			{"– 99% within", short(s.P99)},
-			{"– longest", short(s.Longest)},
+			{"**responses older than a purge that had settled before the request began**", "**" + count(s.Old) + "**"},
+			{"responses older than a purge that was Applied and had not settled", count(s.Late)},
+			{"seconds from a CachePurge's creation until it was Applied, median", short(s.P50)},
+			{"– seconds within which 99% were Applied", short(s.P99)},
+			{"– longest, seconds", short(s.Longest)},
 		})
-	return fmt.Sprintf("%.0f minutes, one run, three pods", s.Seconds/60), lines
+	return fmt.Sprintf("The test ran once, for %.0f minutes, with three pods", s.Seconds/60), lines
 }

@@ -32,7 +32,7 @@ var rows = []row{
 
 // summary returns the table of the first page.
 func (r *results) summary() (string, error) {
-	header, others := []string{"disks, objects, load", "CacheNode, requests/s", "p99 ms"}, otherNames[:4]
+	header, others := []string{"disks, objects, load", "CacheNode, requests/s", "CacheNode, p99 ms"}, otherNames[:4]
 	for _, name := range others {
 		header = append(header, name[1])
 	}
@@ -68,11 +68,11 @@ var gainRows = []row{
 // gainTable returns the table of the project's first page.
 func (r *results) gainTable() (string, error) {
 	others := []string{plainNginx, theArticle, articlePrepared, trafficServer}
-	header := []string{"requests a second, against"}
+	header := []string{"requests a second, compared with"}
 	for _, server := range others {
 		header = append(header, tableName(server))
 	}
-	header[3] = tableName(theArticle) + ", its disks prepared too"
+	header[3] = tableName(theArticle) + ", on prepared disks"
 	lines := [][]string{header}
 	for _, row := range gainRows {
 		d, err := r.result(row.result)

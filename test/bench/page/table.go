@@ -74,11 +74,14 @@ func conditions(name string, d document) string {
 	c := d.Result
 	var loads []string
 	for _, load := range loadNames(d) {
-		loads = append(loads, fmt.Sprintf("%d (%s)", c.Connections[load], load))
+		loads = append(loads, fmt.Sprintf("%d connections for %s load", c.Connections[load], load))
 	}
-	return fmt.Sprintf("%s objects of %s, %s.\n%d MiB of memory each, connections: %s.\n"+
-		"%d rounds of %g s, each with %s, %s, commit %s ([JSON](%s.json)).",
-		thousands(float64(c.Objects)), bytes(c.Bytes), c.Disks, c.Memory, strings.Join(loads, ", "),
+	return fmt.Sprintf("The caches contain %s objects of %s, on %s.\n"+
+		"Each server has %d MiB of memory.\n"+
+		"Clients open %s.\n"+
+		"Each of the %d rounds measures each server for %g s, beginning with %s.\n"+
+		"The figures were measured on %s at commit %s ([JSON](%s.json)).",
+		thousands(float64(c.Objects)), bytes(c.Bytes), c.Disks, c.Memory, strings.Join(loads, " and "),
 		c.Rounds, c.Seconds, c.Begins, d.Date[:10], d.Commit, name)
 }
 
@@ -104,7 +107,7 @@ func rounds(d document) string {
 		header = append(header, load+", requests/s", "CacheNode's ratio", "p50 ms", "p99 ms")
 	}
 	if misses(d) {
-		header = append(header, "asked of the origin")
+		header = append(header, "sent to the origin")
 	}
 	lines := [][]string{append(header, "reads a hit", "ms CPU", "MiB")}
 	for _, server := range servers(d) {

@@ -1,6 +1,6 @@
-// Package config is the plugin's verb that prints what nginx in a pod runs.
+// Package config implements the plugin's verb that prints the configuration that nginx runs in a pod.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package config
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "config POD",
@@ -44,7 +44,7 @@ and its memory. It takes the rights to get and create pods/exec.`,
 	return command
 }
 
-// write prints a pod's file line by line, without the characters that terminals act on.
+// write prints a pod's file line by line, without the characters that terminals interpret.
 func write(out io.Writer, text string) error {
 	for line := range strings.Lines(text) {
 		if _, err := fmt.Fprintln(out, agentapi.Printable(strings.TrimSuffix(line, "\n"), len(line))); err != nil {

@@ -1,7 +1,7 @@
-// Package disk has the plugin's verbs for single disks of a pod. Each sets an annotation on the CacheNode, as a
-// manifest could; the operator does the work.
+// Package disk implements the plugin's verbs for single disks of a pod. Each verb sets an annotation on the
+// CacheNode, which a manifest can do too. The operator does the work.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verbs belongs here.
 package disk
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// fieldManager owns the annotations. Its name must not begin with kubectl: Flux takes over what such managers own, and
-// would end a drain that is not in git.
+// fieldManager is the field manager that owns the annotations. Its name must not begin with kubectl. Flux takes over
+// the fields of such managers, and would end a drain that is not in git.
 const fieldManager = "cachenode-plugin"
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "disk",
@@ -99,8 +99,8 @@ func run(
 	if cacheNode.Annotations == nil {
 		cacheNode.Annotations = map[string]string{}
 	}
-	// The annotation has whole seconds. It must be later than a failure or a pod of this second, so it is rounded up, and
-	// the operator waits until then.
+	// The time in the annotation is in whole seconds. It must be later than a failure, or the creation of a pod, in the
+	// present second. It is therefore rounded up, and the operator waits until this time.
 	asked := now.Add(time.Second - 1).Truncate(time.Second)
 	for _, disk := range disks {
 		if !slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk }) {
@@ -118,7 +118,7 @@ func run(
 	return err
 }
 
-// find returns the CacheNode that a pod belongs to. The pod need not exist.
+// find returns the CacheNode to which a pod belongs. The pod need not exist.
 func find(ctx context.Context, cluster *connect.Cluster, pod string) (*v1alpha1.CacheNode, error) {
 	i := strings.LastIndex(pod, "-")
 	if i < 0 {

@@ -1,6 +1,6 @@
-// Package drain is the plugin's verb that moves cache pods away from a node.
+// Package drain implements the plugin's verb that moves cache pods away from a node.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package drain
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	timeout := 30 * time.Minute
 	command := &cobra.Command{
@@ -71,7 +71,7 @@ CacheNodes.`,
 	return command
 }
 
-// again is the time between two tries, as for kubectl drain.
+// again is the time between two attempts, the same as that of kubectl drain.
 const again = 5 * time.Second
 
 // drainer drains one node.
@@ -80,9 +80,9 @@ type drainer struct {
 	node string
 	out  io.Writer
 	now  func() time.Time
-	// wait waits for the next try, or until the context ends.
+	// wait waits until the next attempt, or until the context ends.
 	wait func(context.Context)
-	// said is what was said last of each pod, and of the node.
+	// said contains the last message about each pod, and about the node.
 	said map[string]string
 }
 
@@ -107,7 +107,7 @@ func (d drainer) run(ctx context.Context) error {
 	}
 }
 
-// unfinished returns the error for a context that has ended before the drain.
+// unfinished returns the error for a context that has ended before the drain was complete.
 func (d drainer) unfinished(ctx context.Context) error {
 	why := "interrupted"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -117,15 +117,15 @@ func (d drainer) unfinished(ctx context.Context) error {
 		why, d.node, d.node)
 }
 
-// isPassing returns true for an error after which the next try may succeed: the API server may be restarted during a
-// drain that takes minutes.
+// isPassing returns true for an error after which the next attempt may succeed. The API server may be restarted
+// during a drain, which takes minutes.
 func isPassing(err error) bool {
 	return apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
 		utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// cordon keeps new pods from the node.
+// cordon marks the node as unschedulable, so that it gets no new pods.
 func (d drainer) cordon(ctx context.Context) error {
 	node := &corev1.Node{}
 	if err := d.Get(ctx, client.ObjectKey{Name: d.node}, node); err != nil {
@@ -143,7 +143,7 @@ func (d drainer) cordon(ctx context.Context) error {
 	return err
 }
 
-// evict tries to evict each cache pod of the node, and returns how many are left.
+// evict tries to evict each cache pod of the node. It returns the number of cache pods that are left.
 func (d drainer) evict(ctx context.Context) (left int, err error) {
 	pods := &corev1.PodList{}
 	ours := client.MatchingLabels{naming.LabelManagedBy: naming.FieldManager, naming.LabelName: naming.Application}
@@ -168,7 +168,7 @@ func (d drainer) evict(ctx context.Context) (left int, err error) {
 	return left, nil
 }
 
-// try tries to evict a pod, and returns what has become of that.
+// try tries to evict a pod, and returns a text about the result.
 func (d drainer) try(ctx context.Context, pod *corev1.Pod) (string, error) {
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	err := d.SubResource("eviction").Create(ctx, pod, eviction)
@@ -179,7 +179,7 @@ func (d drainer) try(ctx context.Context, pod *corev1.Pod) (string, error) {
 		return "", fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	cause, isBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
-	if !isBudget { // the API server has too much to do
+	if !isBudget { // the API server is overloaded
 		return "waits: " + err.Error(), nil
 	}
 	cacheNode := &v1alpha1.CacheNode{}
@@ -192,8 +192,8 @@ func (d drainer) try(ctx context.Context, pod *corev1.Pod) (string, error) {
 	return waits(cacheNode, cause.Message, d.now()), nil
 }
 
-// waits says what the eviction of a pod waits for that the budget of its CacheNode refuses; refusal is what the API
-// server said of the budget. It changes once a minute.
+// waits returns a text that says what an eviction waits for if the disruption budget of the CacheNode does not allow
+// it. refusal is the message of the API server about the budget. The text changes once a minute.
 func waits(cacheNode *v1alpha1.CacheNode, refusal string, now time.Time) string {
 	c := meta.FindStatusCondition(cacheNode.Status.Conditions, v1alpha1.ConditionEvictionsWait)
 	r := cacheNode.Status.Routing
@@ -212,7 +212,7 @@ func waits(cacheNode *v1alpha1.CacheNode, refusal string, now time.Time) string 
 		"to see which: kubectl cachenode status %s -n %s", refusal, cacheNode.Name, cacheNode.Namespace)
 }
 
-// say prints what has become of a pod or of the node, if that is news.
+// say prints a message about a pod or about the node, unless the last message about it was the same.
 func (d drainer) say(subject, text string) {
 	if d.said[subject] == text {
 		return

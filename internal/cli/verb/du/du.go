@@ -1,6 +1,6 @@
-// Package du is the plugin's verb that shows what the space of the cache is used for.
+// Package du implements the plugin's verb that shows what uses the space of the cache.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package du
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
-// maxDepth is how many parts of a path can be told apart.
+// maxDepth is the maximum number of parts of a path by which objects can be grouped.
 const maxDepth = 16
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	q := objects.Query{}
 	command := &cobra.Command{
@@ -65,12 +65,12 @@ It needs the rights to get CacheNodes, and to get and create pods/exec.`,
 	return command
 }
 
-// usage is what the verb says to programs.
+// usage is the verb's output for programs.
 type usage struct {
 	Groups []objects.Group `json:"groups"`
-	// All is the sum of everything that matches, also of groups that are not listed.
+	// All is the sum of all objects that match, including those in groups that are not listed.
 	All objects.Total `json:"all"`
-	// Problems say what is missing; the exit code is then 1.
+	// Problems says what is missing from the result. If there are problems, the exit code is 1.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func run(
 	ctx context.Context, cluster *connect.Cluster, name string, q objects.Query, form *output.Flag, out io.Writer,
 ) error {
 	asked := q
-	asked.Groups *= 2 // what is small on one disk may be large on all
+	asked.Groups *= 2 // a group that is small on one disk may be large on all disks
 	stores, problems, err := podobjects.Ask(ctx, cluster, name, asked)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func run(
 	return podobjects.Incomplete(problems)
 }
 
-// merge adds up what the disks have, and returns the largest groups.
+// merge adds up what the disks have cached. It returns the largest groups, and the total.
 func merge(stores []podobjects.Store, most int) (groups []objects.Group, total objects.Total) {
 	byName := map[string]objects.Total{}
 	for _, s := range stores {
@@ -117,7 +117,7 @@ func merge(stores []podobjects.Store, most int) (groups []objects.Group, total o
 			byName[g.Name] = sum
 		}
 	}
-	groups = make([]objects.Group, 0, len(byName)) // for programs, an empty list is one too
+	groups = make([]objects.Group, 0, len(byName)) // programs get an empty list, not null
 	for name, sum := range byName {
 		groups = append(groups, objects.Group{Name: name, Total: sum})
 	}

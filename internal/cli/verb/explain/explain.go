@@ -1,6 +1,6 @@
-// Package explain is the plugin's verb that says where an object is cached.
+// Package explain implements the plugin's verb that shows where an object is cached.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package explain
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	var method, filename string
 	command := &cobra.Command{
@@ -53,7 +53,7 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, ob
 	command.Flags().StringVar(&method, "method", "GET", "the request's method, where it is part of the key")
 	command.Flags().StringVarP(&filename, "filename", "f", "",
 		"a file with the CacheNode, instead of the cluster; - reads standard input")
-	_ = command.RegisterFlagCompletionFunc("method", // the flag exists
+	_ = command.RegisterFlagCompletionFunc("method", // fails only for a flag that does not exist
 		cobra.FixedCompletions([]string{"GET", "HEAD", "POST"}, cobra.ShellCompDirectiveNoFileComp))
 	form := output.Add(command, "")
 	flags := connect.Add(command)
@@ -99,7 +99,8 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, ob
 	return command
 }
 
-// keyOf returns the key of the object at a URL. Any other argument is a key, of the object or as a cache file has it.
+// keyOf returns the key of the object at a URL. It reads any other argument as a key: the key of an object, or the
+// key in a cache file.
 func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 	u, ok := requestOf(argument)
 	if !ok {
@@ -110,27 +111,29 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 	return cachekey.Of(sites.Own(cacheNode.Spec).Cache, request).Object()
 }
 
-// place is where a key belongs.
+// place contains the place of a key: its disk, its file and the pods that own it.
 type place struct {
 	key, disk, share string
-	// path is the path of the object, or of its first slice; file says so.
+	// path is the path of the object, or of its first slice. file is the path as a text for people, which says if it is
+	// that of the first slice.
 	path, file string
-	// owners are the pods that the key is for, by zone if there are zones; none if pods do not share keys.
+	// owners are the pods to which the key belongs, by zone if there are zones. The list is empty if the pods do not
+	// share keys.
 	owners []owners
 	hash   uint32
 	slot   int
-	// refused is the host of the URL if a request for it gets 421.
+	// refused is the host of the URL if a request for this host gets 421.
 	refused string
 }
 
-// placeOf returns where a URL or a key belongs while no disk has failed.
+// placeOf returns the place of a URL or a key while no disk has failed.
 func placeOf(cacheNode *v1alpha1.CacheNode, method, argument string) place {
 	p := locate(cacheNode, keyOf(cacheNode, method, argument))
 	p.refused = refusedHost(sites.Own(cacheNode.Spec).Hosts, argument)
 	return p
 }
 
-// locate returns where a key belongs while no disk has failed. It is pure.
+// locate returns the place of a key while no disk has failed. It is pure.
 func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	plan := shard.NewPlan(effective.ShardDisks(cacheNode.Spec.Disks))
 	p := place{key: key, disk: plan.Tree().Owner([]byte(key))}
@@ -154,8 +157,8 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	return p
 }
 
-// diskIn returns the disk of a key in a pod, whose failed and drained disks have given their keys to the others. moved
-// is true if the key is not on the disk that the plan gives it to.
+// diskIn returns the disk of a key in a pod. The failed and drained disks of the pod have given their keys to the
+// other disks. moved is true if the key is not on the disk to which the plan assigns it.
 func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk string, moved bool) {
 	plan := shard.NewPlan(effective.ShardDisks(cacheNode.Spec.Disks))
 	own := plan.Tree().Owner([]byte(key))
@@ -174,7 +177,8 @@ func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (
 	return agentapi.NoDisk, true
 }
 
-// current returns true if the status is about the current spec and the spec is in force: neither refused nor waiting.
+// current returns true if the status describes the current spec, and this spec is in force: it is neither refused nor
+// waiting.
 func current(cacheNode *v1alpha1.CacheNode) bool {
 	waits := func(c metav1.Condition) bool { return c.Reason == v1alpha1.ReasonKeyMovement }
 	return cacheNode.Status.ObservedGeneration == cacheNode.Generation && cacheNode.Status.Refusal == nil &&

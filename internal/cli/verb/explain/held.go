@@ -8,20 +8,21 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
-// held is what a pod has of an object, and where it was looked for.
+// held contains what a pod has cached of an object, and the disk on which the pod looked for the object.
 type held struct {
 	objects.Copy
 
 	pod, disk string
 	moved     bool
-	// older is true if the pod does not run the revision that the spec asks for, so it may look for the object elsewhere.
+	// older is true if the pod does not run the revision that the spec asks for. The pod may then look for the object
+	// elsewhere.
 	older bool
-	// slice is the size of a slice; 0 if there are none.
+	// slice is the size of a slice in bytes; 0 if there are no slices.
 	slice   int64
 	problem string
 }
 
-// allSlices returns how many slices the object has; 0 if it is not stored, or not in slices.
+// allSlices returns the number of slices of the whole object; 0 if the object is not stored, or not stored in slices.
 func (c held) allSlices() int64 {
 	if c.Slices == 0 || c.Length == 0 {
 		return 0
@@ -29,7 +30,7 @@ func (c held) allSlices() int64 {
 	return (c.Length + c.slice - 1) / c.slice
 }
 
-// columns returns the pod's row in the table. own is the disk of the key.
+// columns returns the pod's row in the table. own is the disk to which the plan assigns the key.
 func (c held) columns(own string, now time.Time) []string {
 	cached, size, valid := "no", "-", "-"
 	var notes []string
@@ -60,7 +61,7 @@ func (c held) columns(own string, now time.Time) []string {
 	return []string{c.pod, c.disk, cached, size, valid, strings.Join(notes, "; ")}
 }
 
-// stale says how long after its end a file may be served.
+// stale returns a text that says until when an expired file may be served.
 func stale(f objects.Freshness) string {
 	var times []string
 	if !f.WhileRenewed.IsZero() {

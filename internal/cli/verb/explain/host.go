@@ -8,14 +8,14 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// requestOf returns the URL that a person asks about; ok is false if the argument is a key.
+// requestOf returns the URL that a person asks about. ok is false if the argument is a key.
 func requestOf(argument string) (u *url.URL, ok bool) {
 	u, err := url.Parse(argument)
 	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// refusedHost returns the host of a URL that no server of nginx has as its name, so that a request gets 421; "" if a
-// request is served, and for a key.
+// refusedHost returns the host of a URL if it is not the name of any server of nginx, so that a request gets 421. It
+// returns "" if a request is served, and for a key.
 func refusedHost(hosts []v1alpha1.Hostname, argument string) string {
 	u, ok := requestOf(argument)
 	if !ok || len(hosts) == 0 {

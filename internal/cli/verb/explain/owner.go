@@ -18,8 +18,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// owners are the pods that a key is for, in a zone if there are zones: its owner, the pod that answers if the owner
-// does not, and the owner before the last change.
+// owners are the pods of a key, for one zone if there are zones. They are the owner, the pod that answers if the
+// owner does not, and the owner before the last change.
 type owners struct {
 	zone, owner, standIn, previous string
 }
@@ -39,7 +39,8 @@ func (o owners) String() string {
 	return line
 }
 
-// findOwners adds the pods that own the key. They come from the ConfigMap, as for the pods, or else from the spec.
+// findOwners adds the pods that own the key. It reads them from the ConfigMap, as the pods do, or else computes them
+// from the spec.
 func (p *place) findOwners(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.CacheNode) error {
 	f := planned(cacheNode)
 	configMap := &corev1.ConfigMap{}
@@ -57,8 +58,8 @@ func (p *place) findOwners(ctx context.Context, cluster *connect.Cluster, cacheN
 	return nil
 }
 
-// ownedWhenNew adds the pods that own the key if the CacheNode is new and all of its pods are there. The zones of pods
-// are not known, and with scope Zone the owners depend on them. It is pure.
+// ownedWhenNew adds the pods that own the key if the CacheNode is new and all of its pods exist. With scope Zone it
+// adds nothing, because the owners depend on the zones of the pods, which are not known. It is pure.
 func (p *place) ownedWhenNew(cacheNode *v1alpha1.CacheNode) {
 	resolved := effective.Of(cacheNode, effective.Before{}).CacheNode
 	if resolved.Spec.Routing.Scope != v1alpha1.ScopeZone {
@@ -66,15 +67,15 @@ func (p *place) ownedWhenNew(cacheNode *v1alpha1.CacheNode) {
 	}
 }
 
-// planned returns the pods that own keys when all of them are there.
+// planned returns the pods that own keys when all wanted pods exist.
 func planned(cacheNode *v1alpha1.CacheNode) fleet.Fleet {
 	return fleet.Of(int(ptr.Deref(cacheNode.Spec.Replicas, 1)))
 }
 
-// owned adds the pods of a fleet that own the key, if pods share keys. It is pure.
+// owned adds the pods of a fleet that own the key, if the pods share keys. It is pure.
 func (p *place) owned(cacheNode *v1alpha1.CacheNode, f fleet.Fleet) {
 	if cacheNode.Spec.Routing.Mode != v1alpha1.RoutingSharded && cacheNode.Status.Routing == nil {
-		return // neither the spec nor the operator has chosen it
+		return // neither the spec nor the operator has chosen to share keys
 	}
 	if f.Zones == nil {
 		p.ownedIn("", cacheNode.Name, f)

@@ -4,25 +4,28 @@ import (
 	"time"
 )
 
-// summary is what the verb says to programs.
+// summary is the verb's output for programs.
 type summary struct {
 	Key  string `json:"key"`
 	Hash uint32 `json:"hash"`
 	Slot int    `json:"slot"`
-	// Disk is the disk of the key while no disk has failed, Share its part of all keys.
+	// Disk is the disk of the key while no disk has failed. Share is the part of all keys that this disk has.
 	Disk  string `json:"disk"`
 	Share string `json:"share"`
 	// File is the path of the object, or of its first slice.
 	File string `json:"file"`
-	// Owners are the pods that the key is for, one for each zone if there are zones; left out if pods do not share keys.
+	// Owners are the pods to which the key belongs, one entry for each zone if there are zones; left out if the pods do
+	// not share keys.
 	Owners []owner `json:"owners,omitempty"`
-	// RefusedHost is the host of the URL if it is not in spec.hosts, so that a request gets 421.
+	// RefusedHost is the host of the URL if it is not in spec.hosts, so that a request for it gets 421.
 	RefusedHost string `json:"refusedHost,omitempty"`
-	// Pods say what each pod has of the object; left out if a file was read instead of the cluster.
+	// Pods lists what each pod has cached of the object; left out if the CacheNode was read from a file instead of the
+	// cluster.
 	Pods []podSummary `json:"pods,omitempty"`
 }
 
-// owner is the pod that owns the key, the one that answers if it does not, and the owner before the last change.
+// owner contains the pod that owns the key, the pod that answers if the owner does not, and the owner before the last
+// change.
 type owner struct {
 	Zone     string `json:"zone,omitempty"`
 	Owner    string `json:"owner"`
@@ -30,24 +33,26 @@ type owner struct {
 	Previous string `json:"previous,omitempty"`
 }
 
-// podSummary is what a pod has of the object.
+// podSummary describes what a pod has cached of the object.
 type podSummary struct {
 	Pod  string `json:"pod"`
 	Disk string `json:"disk"`
-	// Moved is true if the disk of the key is out of use in this pod. Older is true if the pod does not run what the spec
-	// asks for, so the object may be elsewhere.
+	// Moved is true if the disk of the key is out of use in this pod. Older is true if the pod does not run the revision
+	// that the spec asks for, so the object may be elsewhere.
 	Moved bool `json:"moved,omitempty"`
 	Older bool `json:"older,omitempty"`
-	// Cached is true if the object, or a part of it, is on the disk. Bytes is the size of its files there.
+	// Cached is true if the object, or a part of it, is on the disk. Bytes is the size of the object's files on the
+	// disk.
 	Cached bool  `json:"cached"`
 	Bytes  int64 `json:"bytes,omitempty"`
-	// Slices are the slices on the disk, AllSlices those of the whole object; 0 if that is not known.
+	// Slices is the number of slices on the disk. AllSlices is the number of slices of the whole object; 0 if it is not
+	// known.
 	Slices     int64      `json:"slices,omitempty"`
 	AllSlices  int64      `json:"allSlices,omitempty"`
 	ValidUntil *time.Time `json:"validUntil,omitempty"`
-	// InMemoryUntil is until when the copy in memory is fresh.
+	// InMemoryUntil is the time until which the copy in memory is fresh.
 	InMemoryUntil *time.Time `json:"inMemoryUntil,omitempty"`
-	// Problem says why the pod could not be looked at.
+	// Problem says why the pod could not be asked.
 	Problem string `json:"problem,omitempty"`
 }
 

@@ -1,6 +1,6 @@
-// Package ls is the plugin's verb that lists cached objects.
+// Package ls implements the plugin's verb that lists cached objects.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package ls
 
 import (
@@ -29,7 +29,7 @@ type options struct {
 	output string
 }
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	o := &options{}
 	command := &cobra.Command{
@@ -60,7 +60,7 @@ It needs the rights to get CacheNodes, and to get and create pods/exec.`,
 	for flag, values := range map[string][]string{
 		"sort": {string(objects.ByKey), string(objects.BySize), string(objects.ByAge)}, "output": {"table", "json"},
 	} {
-		_ = command.RegisterFlagCompletionFunc(flag, // the flags exist
+		_ = command.RegisterFlagCompletionFunc(flag, // fails only for a flag that does not exist
 			cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -77,7 +77,7 @@ It needs the rights to get CacheNodes, and to get and create pods/exec.`,
 	return command
 }
 
-// check finds mistakes, and completes the query.
+// check returns an error for mistakes in the flags, and completes the query.
 func (o *options) check() error {
 	o.query.Sort = objects.Order(o.sort)
 	switch {
@@ -114,13 +114,14 @@ func (o *options) run(
 	return podobjects.Incomplete(problems)
 }
 
-// row is an object with all places that have it.
+// row is an object with all places that have cached it.
 type row struct {
 	objects.Object
 	Where []string `json:"where"`
 }
 
-// merge puts together what the places have. Each of them lists as many as are wanted, so none is missing.
+// merge joins the listings of all places. Each place lists as many objects as are wanted in total, so none is
+// missing.
 func merge(stores []podobjects.Store, q objects.Query) (rows []row, total objects.Total) {
 	byKey := map[string]row{}
 	for _, s := range stores {

@@ -13,14 +13,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// change is a field that an edit changes. A list is one field, except the disks, which have names.
+// change is a field that an edit changes. A list counts as one field, except the list of disks, whose items have
+// names.
 type change struct {
 	path []string
-	// before and after are the values as YAML has them; nil if the field is not set.
+	// before and after are the values of the field as in YAML; nil if the field is not set.
 	before, after any
 }
 
-// fieldsThatChange lists the changed fields, each with what it does by itself.
+// fieldsThatChange returns the changed fields, each with the effect of its change alone.
 func fieldsThatChange(now effective.CacheNode, before, next *v1alpha1.CacheNode) (list []field, err error) {
 	old, err := fieldsOf(before.Spec)
 	if err != nil {
@@ -51,7 +52,7 @@ func choices(now, next effective.CacheNode) (list []string) {
 	return list
 }
 
-// effect says what the change does if it is the only one.
+// effect returns what the change does if it is the only change.
 func (c change) effect(now effective.CacheNode, before *v1alpha1.CacheNode, old map[string]any) (string, error) {
 	if c.path[0] == "replicas" {
 		return "pods are created or removed", nil
@@ -107,10 +108,10 @@ func differences(path []string, before, after map[string]any) (list []change) {
 // isDisk returns true for the path of a whole disk, which is added or removed.
 func isDisk(path []string) bool { return len(path) == 2 && path[0] == disksField }
 
-// disksField is the list whose items have names.
+// disksField is the name of the list of disks, whose items have names.
 const disksField = "disks"
 
-// fieldsOf returns a spec as maps, with the disks by name.
+// fieldsOf returns a spec as maps, in which the disks are a map by name.
 func fieldsOf(spec v1alpha1.CacheNodeSpec) (map[string]any, error) {
 	var fields map[string]any
 	if err := convert(spec, &fields); err != nil {
@@ -125,7 +126,7 @@ func fieldsOf(spec v1alpha1.CacheNodeSpec) (map[string]any, error) {
 	return fields, nil
 }
 
-// specOf returns the inverse of fieldsOf.
+// specOf returns the spec for maps that fieldsOf has made.
 func specOf(fields map[string]any) (spec v1alpha1.CacheNodeSpec, err error) {
 	list := []any{}
 	disks := fields[disksField].(map[string]any)
@@ -163,7 +164,7 @@ func set(fields map[string]any, path []string, value any) {
 	}
 }
 
-// text shows a value in a few characters.
+// text returns a value as a short text.
 func text(value any) string {
 	switch value.(type) {
 	case nil:

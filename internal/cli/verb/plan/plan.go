@@ -1,6 +1,7 @@
-// Package plan is the plugin's verb that says what an edit of a CacheNode would do, before it is applied.
+// Package plan implements the plugin's verb that shows what an edit of a CacheNode would do, before the edit is
+// applied.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package plan
 
 import (
@@ -36,7 +37,7 @@ type options struct {
 	output         *output.Flag
 }
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	o := &options{}
 	command := &cobra.Command{
@@ -69,7 +70,7 @@ Errors exit with 1.`,
 		"the file with the new version of the CacheNode; - reads standard input")
 	command.Flags().StringVar(&o.from, "from", "", "a file with the CacheNode as it is now, instead of the cluster")
 	command.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with 2 for changes, and with 3 for a loss")
-	_ = command.MarkFlagRequired("filename") // the flag exists
+	_ = command.MarkFlagRequired("filename") // fails only for a flag that does not exist
 	o.output = output.Add(command, "")
 	flags := connect.Add(command)
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -112,7 +113,7 @@ func (o *options) run(command *cobra.Command, flags *connect.Flags) error {
 	return err
 }
 
-// offline compares the CacheNode of a file with the one of the flag --from.
+// offline compares the CacheNode of a file with the CacheNode in the file of the flag --from.
 func (o *options) offline(next *v1alpha1.CacheNode, warnings io.Writer) (result, error) {
 	now, err := file.One(o.from, nil)
 	if err != nil {
@@ -126,7 +127,7 @@ func (o *options) offline(next *v1alpha1.CacheNode, warnings io.Writer) (result,
 	return compare(now, running{}, next, nil)
 }
 
-// Run compares the CacheNode of a file with the one in the cluster, and writes what the edit does to out.
+// Run compares the CacheNode of a file with the one in the cluster, and writes to out what the edit does.
 func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode, out, warnings io.Writer) error {
 	r, err := inCluster(ctx, cluster, next, warnings)
 	if err == nil {
@@ -157,7 +158,7 @@ func inCluster(
 	}
 	tried := now.DeepCopy()
 	tried.Spec = next.Spec
-	// A patch and not an update, as the operator may write the status meanwhile.
+	// This is a patch and not an update, because the operator may write the status in the meantime.
 	if err := cluster.Patch(ctx, tried, client.MergeFrom(now), client.DryRunAll); err != nil {
 		return result{}, err
 	}
@@ -172,17 +173,17 @@ func inCluster(
 	return compare(now, before, next, used)
 }
 
-// running is what the pods of a CacheNode run, which may be older than its spec. The zero value is for a CacheNode
-// without pods.
+// running describes what the pods of a CacheNode run, which may be older than its spec. The zero value is for a
+// CacheNode without pods.
 type running struct {
-	// tier says whether they have a memory tier, input is the hash of what they were created from.
+	// tier says whether the pods have a memory tier. input is the hash of what the pods were created from.
 	tier  effective.Before
 	input string
-	// replicas is how many pods there are to be. claims are the sizes of their claims by disk. Both are nil if they are
+	// replicas is the wanted number of pods. claims contains the sizes of their claims by disk. Both are nil if they are
 	// not known.
 	replicas *int32
 	claims   map[string]resource.Quantity
-	// revision is nil if it is not known.
+	// revision is the revision that the pods run; nil if it is not known.
 	revision *agentapi.Revision
 }
 
@@ -206,7 +207,7 @@ func readRunning(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Ca
 	}
 	name := client.ObjectKey{Namespace: now.Namespace, Name: naming.ConfigMap(now.Name)}
 	if err := cluster.Get(ctx, name, configMap); err != nil {
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // the spec is compared then
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // then the spec is compared
 			return r, nil
 		}
 		return r, err
@@ -217,7 +218,8 @@ func readRunning(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Ca
 	return r, nil
 }
 
-// usedBytes returns, by disk, how many bytes the disk's cache takes over all pods; nil if unknown.
+// usedBytes returns, by disk, how many bytes the caches of this disk take in all pods together; nil if that is
+// unknown.
 func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.CacheNode) (map[string]int64, error) {
 	var pods []string
 	for _, p := range now.Status.Pods {
@@ -236,7 +238,7 @@ func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cach
 	return used, err
 }
 
-// spec returns what the pods of a CacheNode run, as far as it matters to what is cached.
+// spec returns the spec that the pods of a CacheNode run, as far as it affects what is cached.
 func (r running) spec(now effective.CacheNode) v1alpha1.CacheNodeSpec {
 	spec := *now.Spec.DeepCopy()
 	if r.revision != nil {
@@ -246,7 +248,7 @@ func (r running) spec(now effective.CacheNode) v1alpha1.CacheNodeSpec {
 	return spec
 }
 
-// orOf returns what runs. What is not known is what a CacheNode asks for.
+// orOf returns what runs. For what is not known, it returns what the spec of a CacheNode asks for.
 func (r running) orOf(cacheNode *v1alpha1.CacheNode) running {
 	if r.replicas == nil {
 		r.replicas = new(ptr.Deref(cacheNode.Spec.Replicas, 1))
@@ -260,8 +262,8 @@ func (r running) orOf(cacheNode *v1alpha1.CacheNode) running {
 	return r
 }
 
-// edit compares what runs with next, by the function that the operator acts on. older is the revision that runs, if now
-// was not rolled out yet.
+// edit compares what runs with next, by the same function that the operator uses. older is the revision that runs, if
+// now was not rolled out yet.
 func (r running) edit(now, next effective.CacheNode) (e edit.Edit, older string, err error) {
 	if r.revision == nil {
 		e, err = between(now, next)

@@ -16,41 +16,43 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// result is what an edit does. It is also what the verb says to programs: fields are only added.
+// result describes what an edit does. It is also the verb's output for programs, so fields are only added.
 type result struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
-	// Outcome is the worst that happens: Nothing, Changes or Loss.
+	// Outcome is the most severe effect of the edit: Nothing, Changes or Loss.
 	Outcome outcome `json:"outcome"`
-	// Revision is the one that the pods run, if it is older than the present spec. It is what the edit is compared with.
+	// Revision is the revision that the pods run, if it is older than the present spec. The edit is then compared with
+	// this revision.
 	Revision string `json:"revision,omitempty"`
-	// Keys are the keys that move between disks, Owners those that move between pods.
+	// Keys describes the keys that move between disks. Owners describes the keys that move between pods.
 	Keys   movement `json:"keys"`
 	Owners *owners  `json:"owners,omitempty"`
-	// Cached is what the edit does to cached objects besides that.
+	// Cached lists the other effects of the edit on cached objects.
 	Cached []edit.Cached `json:"cached,omitempty"`
-	// Acknowledge is the value of the annotation cachenode.io/acknowledged-key-movement that the edit waits for.
+	// Acknowledge is the value of the annotation cachenode.io/acknowledged-key-movement for which the edit waits.
 	Acknowledge string  `json:"acknowledge,omitempty"`
 	Fields      []field `json:"fields,omitempty"`
-	// Chosen says what the operator chooses differently.
+	// Chosen lists what the operator chooses differently.
 	Chosen []string `json:"chosen,omitempty"`
 	Pods   pods     `json:"pods"`
 	Claims []claim  `json:"claims,omitempty"`
 }
 
-// outcome is the worst that an edit does.
+// outcome is the most severe effect of an edit.
 type outcome string
 
 const (
-	// nothing: no field, pod, key or claim changes.
+	// nothing means that no field, pod, key or claim changes.
 	nothing outcome = "Nothing"
-	// changed: something changes, also a field that touches no pod. What is cached is found again.
+	// changed means that something changes, even if it is only a field that affects no pod. Cached objects are found
+	// again.
 	changed outcome = "Changes"
-	// loss: keys move, or cached objects are not found any more.
+	// loss means that keys move, that cached objects are not found any more, or that claims are deleted.
 	loss outcome = "Loss"
 )
 
-// code returns what the plugin exits with.
+// code returns the exit code of the plugin.
 func (o outcome) code() int {
 	switch o {
 	case changed:
@@ -62,19 +64,19 @@ func (o outcome) code() int {
 	return 0
 }
 
-// movement is how many keys move. Ratios are from 0 to 1.
+// movement describes how many keys move. Ratios are from 0 to 1.
 type movement struct {
 	Ratio float64 `json:"ratio"`
-	// Least is what any plan must move.
+	// Least is the ratio that any plan must move.
 	Least float64 `json:"least"`
-	// Bytes is the size of what moves, Cached that of everything in the caches. Both are estimates of the agents, up to a
-	// minute old; left out if they are not known.
+	// Bytes is the size of the objects that move. Cached is the size of everything in the caches. Both are estimates of
+	// the agents, up to a minute old. They are left out if they are not known.
 	Bytes  *int64 `json:"bytes,omitempty"`
 	Cached *int64 `json:"cachedBytes,omitempty"`
 	Moves  []move `json:"moves,omitempty"`
 }
 
-// move is the movement from one disk to another.
+// move is the movement of keys from one disk to another.
 type move struct {
 	From  string  `json:"from"`
 	To    string  `json:"to"`
@@ -82,58 +84,58 @@ type move struct {
 	Bytes *int64  `json:"bytes,omitempty"`
 }
 
-// owners is how many keys get another pod, which fills them from the previous one for a while.
+// owners describes how many keys get another pod. For a time, this pod fills the keys from the previous pod.
 type owners struct {
 	Ratio           float64 `json:"ratio"`
 	Least           float64 `json:"least"`
 	HandoverSeconds float64 `json:"handoverSeconds"`
 }
 
-// field is a field that changes, and what the change does by itself.
+// field is a field that changes, with the effect of this change alone.
 type field struct {
 	Path string `json:"path"`
-	// From and To are the values, shortened.
+	// From and To are the values before and after the edit, shortened.
 	From   string `json:"from"`
 	To     string `json:"to"`
 	Effect string `json:"effect"`
 }
 
-// pods says how the pods take the edit.
+// pods describes what the edit does to the pods.
 type pods struct {
 	Replaced []string `json:"replaced,omitempty"`
 	Created  []string `json:"created,omitempty"`
 	Removed  []string `json:"removed,omitempty"`
 	// Reload is true if nginx reloads in the pods that are not replaced.
 	Reload bool `json:"reload"`
-	// stay is how many pods there are before and after.
+	// stay is the number of pods that exist both before and after the edit.
 	stay int
 }
 
-// claim says what the edit does to the claims for a disk.
+// claim describes what the edit does to the claims for a disk.
 type claim struct {
 	Disk string `json:"disk"`
 	// Action is Create, Grow or Delete.
 	Action string `json:"action"`
-	// From and To are sizes.
+	// From and To are the sizes of a claim before and after the edit.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
 
-// What happens to claims.
+// The values of claim.Action.
 const (
 	claimCreate = "Create"
 	claimGrow   = "Grow"
 	claimDelete = "Delete"
 )
 
-// compare says what an edit of asked changes, compared with what runs before. used is, by disk, how many bytes the
-// disk's cache takes over all pods; nil if unknown.
+// compare returns what an edit from asked to next changes, compared with what runs before the edit. used contains, by
+// disk, how many bytes the caches of this disk take in all pods together; nil if that is unknown.
 func compare(
 	asked *v1alpha1.CacheNode, before running, next *v1alpha1.CacheNode, used map[string]int64,
 ) (result, error) {
 	now := effective.Of(asked, before.tier)
 	next = next.DeepCopy()
-	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
+	next.Namespace, next.Annotations = now.Namespace, now.Annotations // a file that omits both does not change them
 	if next.Spec.Pod.Image == "" && now.Spec.Pod.Image == effective.FormerImage {
 		next.Spec.Pod.Image = effective.FormerImage // kubectl apply leaves a default as it is
 	}
@@ -161,7 +163,7 @@ func compare(
 	return r, nil
 }
 
-// outcome returns the worst that happens.
+// outcome returns the most severe effect.
 func (r result) outcome(e edit.Edit) outcome {
 	isLoss := func(c edit.Cached) bool { return c.Fate != edit.Kept }
 	deletes := func(c claim) bool { return c.Action == claimDelete }
@@ -204,12 +206,12 @@ func ownersOf(now, next effective.CacheNode) *owners {
 	return &owners{ratio(m.Slots), ratio(m.Least), effective.Handover(next.Spec.Routing).Seconds()}
 }
 
-// handover says for people how long the new owners fill keys from the previous ones.
+// handover returns a text for people that says how long the new owners fill keys from the previous owners.
 func (o owners) handover() string {
 	return duration.HumanDuration(time.Duration(o.HandoverSeconds * float64(time.Second)))
 }
 
-// podsOf says how the pods take an edit. nginx reloads for a change of the pods that own keys, too.
+// podsOf returns what an edit does to the pods. nginx also reloads for a change of the pods that own keys.
 func podsOf(replicas int32, next effective.CacheNode, e edit.Edit, ownersChange bool) pods {
 	names := func(first, last int) (list []string) {
 		for i := first; i < last; i++ {
@@ -226,7 +228,8 @@ func podsOf(replicas int32, next effective.CacheNode, e edit.Edit, ownersChange 
 	return told
 }
 
-// claimsOf says which claims are created, deleted or enlarged. before has the sizes of the existing claims, by disk.
+// claimsOf returns which claims are created, deleted or enlarged. before contains the sizes of the existing claims,
+// by disk.
 func claimsOf(before map[string]resource.Quantity, next *v1alpha1.CacheNode) (list []claim) {
 	kept := map[string]bool{}
 	for _, d := range next.Spec.Disks {

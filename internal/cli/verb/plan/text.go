@@ -46,7 +46,7 @@ func writeText(out io.Writer, r result, limit *int32) {
 	}
 }
 
-// writeKeys says which keys move, and which objects are not found any more.
+// writeKeys prints which keys move, and which objects are not found any more.
 func writeKeys(out io.Writer, r result, limit *int32) {
 	say := func(format string, values ...any) { _, _ = fmt.Fprintf(out, format+"\n", values...) }
 	isCold := func(c edit.Cached) bool { return c.Fate == edit.Cold }
@@ -82,7 +82,7 @@ func writeKeys(out io.Writer, r result, limit *int32) {
 	}
 }
 
-// amount says how many bytes move.
+// amount returns a text that says how many bytes move; "" if that is not known.
 func (m movement) amount() string {
 	if m.Bytes == nil {
 		return ""
@@ -90,7 +90,8 @@ func (m movement) amount() string {
 	return ", " + m.share(*m.Bytes)
 }
 
-// share says how much of what is cached some bytes are. An agent measures its caches once a minute.
+// share returns a text that compares a number of bytes with the size of everything that is cached. An agent measures
+// its caches once a minute.
 func (m movement) share(bytes int64) string {
 	switch *m.Cached {
 	case 0:
@@ -103,7 +104,7 @@ func (m movement) share(bytes int64) string {
 
 func percent(ratio float64) string { return shard.Percent(int(math.Round(ratio * 1e4))) }
 
-// text returns the line about the pods: how they take the edit.
+// text returns the line that says what the edit does to the pods.
 func (p pods) text() string {
 	var parts []string
 	switch {
@@ -127,7 +128,7 @@ func (p pods) text() string {
 	return strings.Join(parts, "; ")
 }
 
-// are lists names, and adds the verb that fits.
+// are lists names, and adds "is" or "are".
 func are(list []string) string {
 	switch n := len(list); {
 	case n == 1:

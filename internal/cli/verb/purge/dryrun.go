@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// dryRun shows what the pods have now that a purge would be about.
+// dryRun shows how much of what the pods have cached now a purge would match.
 func (o *options) dryRun(ctx context.Context, cluster *connect.Cluster, out io.Writer) error {
 	stores, problems, err := podobjects.Ask(ctx, cluster, o.spec.CacheNode, objects.Query{Target: purge.TargetOf(o.spec)})
 	if err != nil {
@@ -38,14 +38,14 @@ func (o *options) dryRun(ctx context.Context, cluster *connect.Cluster, out io.W
 	return podobjects.Incomplete(problems)
 }
 
-// dry is what a dry run says to programs.
+// dry is the output of a dry run for programs.
 type dry struct {
 	Pods []dryPod `json:"pods"`
-	// Problems say what is missing; the exit code is then 1.
+	// Problems says what is missing from the result. If there are problems, the exit code is 1.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// dryPod is what the purge would be about in a pod, or in all pods for the name "all".
+// dryPod contains what the purge would match in a pod, or in all pods for the name "all".
 type dryPod struct {
 	Name   string        `json:"name"`
 	Disks  objects.Total `json:"disks"`
@@ -60,16 +60,16 @@ func dryOutcome(stores []podobjects.Store, problems []string) dry {
 	return told
 }
 
-// finding is what a pod has on its disks and in memory.
+// finding contains what a pod has on its disks and in memory.
 type finding struct {
 	pod           string
 	disks, memory objects.Total
 }
 
-// findings returns the sums of what stores have, by pod, with all pods together at the end.
+// findings returns the sums of what the stores have, by pod. The last item is the sum of all pods.
 func findings(stores []podobjects.Store) (list []finding) {
 	all := finding{pod: "all"}
-	for _, s := range stores { // those of a pod are neighbours
+	for _, s := range stores { // the stores of a pod are adjacent
 		if n := len(list); n == 0 || list[n-1].pod != s.Pod {
 			list = append(list, finding{pod: s.Pod})
 		}

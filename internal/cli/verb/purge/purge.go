@@ -1,6 +1,6 @@
-// Package purge has the plugin's verb that purges objects.
+// Package purge implements the plugin's verb that purges objects.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package purge
 
 import (
@@ -39,20 +39,21 @@ type options struct {
 	output  *output.Flag
 }
 
-// outcome is what the verb says to programs.
+// outcome is the verb's output for programs.
 type outcome struct {
-	// Name is that of the CachePurge.
+	// Name is the name of the CachePurge.
 	Name string `json:"name"`
-	// Phase is that of the CachePurge; "" if nothing was waited for.
+	// Phase is the phase of the CachePurge; "" if the verb did not wait.
 	Phase v1alpha1.PurgePhase `json:"phase,omitempty"`
-	// Pods, Files and Bytes are what has been purged so far, Seconds is how long that took.
+	// Pods, Files and Bytes are the numbers of pods, files and bytes that were purged so far. Seconds is the time that
+	// the purge took.
 	Pods    int     `json:"pods"`
 	Files   int64   `json:"files"`
 	Bytes   int64   `json:"bytes"`
 	Seconds float64 `json:"seconds"`
 }
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	o := &options{}
 	command := &cobra.Command{
@@ -112,7 +113,7 @@ That needs the rights to get and create pods/exec.`,
 	return command
 }
 
-// check finds mistakes before anything is sent.
+// check returns an error for mistakes in the flags and arguments, before anything is sent.
 func (o *options) check() error {
 	if o.wait != untilNothing && o.wait != untilApplied && o.wait != untilSettled {
 		return fmt.Errorf("--wait is %q, want applied, settled or none", o.wait)
@@ -120,7 +121,7 @@ func (o *options) check() error {
 	if err := o.output.Check(); err != nil {
 		return err
 	}
-	if o.ttl < time.Second || o.ttl > 30*24*time.Hour { // a moment, to see it
+	if o.ttl < time.Second || o.ttl > 30*24*time.Hour { // it stays at least for a moment, so that people can see it
 		return fmt.Errorf("--ttl is %s, want 1s to 720h", o.ttl)
 	}
 	t := purge.TargetOf(o.spec)
@@ -144,7 +145,7 @@ func (o *options) check() error {
 
 // run creates the CachePurge and waits for it.
 func (o *options) run(ctx context.Context, c client.Client, namespace string, out, progress io.Writer) error {
-	// A CachePurge for a CacheNode that does not exist would wait for it.
+	// A CachePurge for a CacheNode that does not exist would wait for this CacheNode.
 	cacheNode := &v1alpha1.CacheNode{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.spec.CacheNode}, cacheNode); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (o *options) run(ctx context.Context, c client.Client, namespace string, ou
 	return o.tell(out, cp, time.Since(begun), cmp.Or(string(cacheNode.Spec.Purge.Grace), "10s"))
 }
 
-// tell says what has become of the purge. grace is spec.purge.grace.
+// tell prints the result of the purge. grace is spec.purge.grace.
 func (o *options) tell(out io.Writer, cp *v1alpha1.CachePurge, took time.Duration, grace string) (err error) {
 	s := cp.Status
 	switch {
@@ -190,14 +191,14 @@ func (o *options) tell(out io.Writer, cp *v1alpha1.CachePurge, took time.Duratio
 	return err
 }
 
-// pollInterval is the time between the first looks at the CachePurge, which become less frequent; patience is how long
-// nothing is said, and the longest time between two looks.
+// pollInterval is the time between the first reads of the CachePurge; later reads are less frequent. patience is the
+// time for which await prints nothing, and also the longest time between two reads.
 const (
 	pollInterval = 25 * time.Millisecond
 	patience     = time.Second
 )
 
-// await waits for the phase, and says what the purge waits for when that has changed.
+// await waits for the phase. It prints what the purge waits for whenever that has changed.
 func (o *options) await(ctx context.Context, c client.Client, cp *v1alpha1.CachePurge, progress io.Writer) error {
 	begun, said := time.Now(), ""
 	for {

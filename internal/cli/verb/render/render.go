@@ -1,7 +1,8 @@
-// Package render is the plugin's verb that shows what the operator would make of a CacheNode, without a cluster.
+// Package render implements the plugin's verb that shows what the operator would make of a CacheNode. It needs no
+// cluster.
 //
-// It may import the packages of the plugin, those that are pure, and apply, for what the operator would send. Another
-// flag of the verb goes here.
+// It may import the packages of the plugin, all pure packages, and apply, which defines what the operator would send.
+// Another flag of the verb belongs here.
 package render
 
 import (
@@ -33,7 +34,7 @@ type options struct {
 	images                                           manifest.Images
 }
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	var o options
 	command := &cobra.Command{
@@ -49,7 +50,7 @@ and the exit code is 1.`,
   kubectl cachenode render -f - -o yaml <edge.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			var out bytes.Buffer // all or nothing
+			var out bytes.Buffer // so that everything or nothing is printed
 			if err := o.run(command.InOrStdin(), &out, command.ErrOrStderr()); err != nil {
 				return err
 			}
@@ -68,7 +69,7 @@ and the exit code is 1.`,
 	flags.StringVar(&o.images.Agent, "agent-image", "ghcr.io/cachenode/cachenode-operator:latest",
 		"the operator's flag of this name")
 	flags.StringVar(&o.images.Nginx, "nginx-image", v1alpha1.DefaultImage, "the operator's flag of this name")
-	_ = command.MarkFlagRequired("filename") // the flag exists
+	_ = command.MarkFlagRequired("filename") // fails only for a flag that does not exist
 	_ = command.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]string{"conf", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -120,7 +121,7 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 	return o.writeObjects(chosen, wanted, out)
 }
 
-// writeObjects writes all objects but the Secret, whose certificates the operator creates when it runs.
+// writeObjects writes all objects except the Secret, whose certificates the operator creates when it runs.
 func (o options) writeObjects(cacheNode effective.CacheNode, wanted agentapi.Revision, out io.Writer) error {
 	stable, err := json.Marshal(wanted)
 	if err != nil {
@@ -137,7 +138,7 @@ func (o options) writeObjects(cacheNode effective.CacheNode, wanted agentapi.Rev
 		if _, ok := object.(*corev1.Secret); ok {
 			continue
 		}
-		object.SetOwnerReferences(nil) // they need the UID that a cluster gives
+		object.SetOwnerReferences(nil) // owner references need the UID that a cluster assigns
 		content, err := apply.Content(object)
 		if err != nil {
 			return err
@@ -153,8 +154,8 @@ func (o options) writeObjects(cacheNode effective.CacheNode, wanted agentapi.Rev
 	return nil
 }
 
-// readCABundle reads the file that stands for the reference. The configuration without a file differs in its revision
-// only, which is a hash of the bundle too.
+// readCABundle reads the file that stands for spec.origin.tls.caBundle. Without a file, the configuration differs
+// only in its revision, because the hash of the revision includes the bundle.
 func (o options) readCABundle(cacheNode *v1alpha1.CacheNode, warnings io.Writer) (string, error) {
 	tls := cacheNode.Spec.Origin.TLS
 	if tls == nil || tls.CABundle == nil {

@@ -1,6 +1,6 @@
-// Package status is the plugin's verb that shows each disk of each pod of a CacheNode.
+// Package status implements the plugin's verb that shows each disk of each pod of a CacheNode.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package status
 
 import (
@@ -32,10 +32,10 @@ type options struct {
 	watch  bool
 }
 
-// wide is the form with more columns.
+// wide is the output format with more columns.
 const wide = "wide"
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	var o options
 	command := &cobra.Command{
@@ -93,7 +93,7 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 		if text.String() != shown {
 			shown = text.String()
 			if table.IsTerminal(out) {
-				_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // the cursor home, the screen empty
+				_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // moves the cursor home and clears the screen
 			}
 			if err := o.write(out, cacheNode, numbers); err != nil { // with colours on a terminal
 				return err
@@ -107,7 +107,7 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 	}
 }
 
-// look reads the status, and the pods' numbers.
+// look reads the CacheNode with its status, and the metrics of its pods.
 func look(
 	ctx context.Context, cluster *connect.Cluster, name string,
 ) (*v1alpha1.CacheNode, map[string]podmetrics.Pod, error) {
@@ -119,11 +119,11 @@ func look(
 	for _, p := range cacheNode.Status.Pods {
 		pods = append(pods, p.Name)
 	}
-	numbers, _ := podmetrics.Read(ctx, cluster, pods) // the table shows "-"
+	numbers, _ := podmetrics.Read(ctx, cluster, pods) // without metrics, the table shows "-"
 	return cacheNode, numbers, nil
 }
 
-// sharing says how pods share the keys.
+// sharing returns a text that says how the pods share the keys.
 func sharing(r v1alpha1.RoutingStatus) string {
 	text := fmt.Sprintf("%d pods share the keys", r.Owners)
 	if r.Owners == 1 {
@@ -137,7 +137,7 @@ func sharing(r v1alpha1.RoutingStatus) string {
 	return text
 }
 
-// write prints what the status and the pods' numbers say. It is pure except for the writer.
+// write prints the status and the metrics of the pods. It is pure except for the writer.
 func (o options) write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) error {
 	if o.output.IsForPrograms() {
 		return o.output.Write(out, summarize(cacheNode, numbers))
@@ -165,10 +165,11 @@ func (o options) write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map
 	return nil
 }
 
-// shown are the conditions to show if they are true. Ready is shown in any case, and Accepted if it is false.
+// shown are the conditions to show if they are true. Ready is shown in any case, and Accepted is shown if it is
+// false.
 var shown = []string{v1alpha1.ConditionDegraded, v1alpha1.ConditionEvictionsWait}
 
-// sayConditions prints the conditions that a person needs, and warnings. It returns what it has said.
+// sayConditions prints the conditions that a person needs, and warnings. It returns the text that it has printed.
 func sayConditions(out io.Writer, cacheNode *v1alpha1.CacheNode) (said string) {
 	status := cacheNode.Status
 	tell := func(format string, values ...any) {
@@ -196,10 +197,10 @@ func sayConditions(out io.Writer, cacheNode *v1alpha1.CacheNode) (said string) {
 	return said
 }
 
-// maxLine limits a line, in bytes.
+// maxLine is the maximum length of a line, in bytes.
 const maxLine = 32 << 10
 
-// say prints a line without the characters that terminals act on, because a part of the text comes from pods.
+// say prints a line without the characters that terminals interpret, because a part of the text comes from pods.
 func say(out io.Writer, format string, values ...any) {
 	_, _ = fmt.Fprintln(out, agentapi.Printable(fmt.Sprintf(format, values...), maxLine))
 }
@@ -235,7 +236,8 @@ func writeTable(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string
 	rows.Write()
 }
 
-// stateOf returns the state and share of a disk in a pod. The status lists only the disks that are not as planned.
+// stateOf returns the state and share of a disk in a pod. The status of a pod lists only the disks that are not in
+// their planned state.
 func stateOf(pod v1alpha1.PodStatus, disk v1alpha1.DiskStatus) (state, share string) {
 	for _, d := range pod.Disks {
 		if d.Name != disk.Name {

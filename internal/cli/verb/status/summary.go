@@ -8,18 +8,19 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 )
 
-// summary is what the verb says to programs.
+// summary is the verb's output for programs.
 type summary struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Revision  string `json:"revision,omitempty"`
-	// Generation is that of the present spec, ObservedGeneration the one that the rest is about.
+	// Generation is the generation of the present spec. ObservedGeneration is the generation that the other fields
+	// describe.
 	Generation         int64 `json:"generation"`
 	ObservedGeneration int64 `json:"observedGeneration"`
-	// Certificate is that of spec.listen.tls.
+	// Certificate describes the certificate of spec.listen.tls.
 	Certificate *v1alpha1.CertificateStatus `json:"certificate,omitempty"`
 	Conditions  []metav1.Condition          `json:"conditions,omitempty"`
-	// Routing says how the pods share the keys; left out if they do not.
+	// Routing says how the pods share the keys; left out if they do not share keys.
 	Routing *v1alpha1.RoutingStatus `json:"routing,omitempty"`
 	// OutdatedPods is the number of pods with an agent or an nginx that is older than it should be.
 	OutdatedPods int32 `json:"outdatedPods,omitempty"`
@@ -32,16 +33,16 @@ type pod struct {
 	Node         string `json:"node,omitempty"`
 	Revision     string `json:"revision,omitempty"`
 	NginxVersion string `json:"nginxVersion,omitempty"`
-	// Outdated says what in the pod is older than it should be; left out if nothing is.
+	// Outdated says what in the pod is older than it should be; left out if nothing is outdated.
 	Outdated string `json:"outdated,omitempty"`
-	// Share is the part of all keys that the pod owns; left out if the pods do not share them.
+	// Share is the part of all keys that the pod owns; left out if the pods do not share keys.
 	Share   string `json:"share,omitempty"`
 	Message string `json:"message,omitempty"`
 	Disks   []disk `json:"disks,omitempty"`
 }
 
-// disk is a disk of a pod. Its numbers are left out if the pod's metrics cannot be read. Requests are an estimate from
-// the sample. HitRatio, from 0 to 1, is left out if the sample is too small.
+// disk is a disk of a pod. Its numbers are left out if the pod's metrics cannot be read. Requests is an estimate from
+// the sample. HitRatio is from 0 to 1, and is left out if the sample is too small.
 type disk struct {
 	Name      string   `json:"name"`
 	State     string   `json:"state"`

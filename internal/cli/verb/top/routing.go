@@ -11,15 +11,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
 )
 
-// routingRate is what a pod that shares keys did between two looks, each second. Hops and bytes are estimates for all
-// requests.
+// routingRate contains the rates of a pod that shares keys, for each second between two reads of its metrics. Hops
+// and bytes are estimates for all requests.
 type routingRate struct {
 	pod                                                      string
 	share, peer, standIn, unanswered, bytes, filled, fetched float64
 }
 
-// routingRates returns what the pods did between two looks. It is empty if no pod shares its keys. It leaves out pods
-// that one of the looks has not seen, and pods whose counters began again. It is pure.
+// routingRates returns the rates of the pods between two reads of their metrics. It returns nothing if no pod shares
+// its keys. It omits pods that are missing from one of the reads, and pods whose counters began again. It is pure.
 func routingRates(before, after map[string]podmetrics.Pod, elapsed time.Duration) (list []routingRate) {
 	shared := false
 	for _, pod := range slices.Sorted(maps.Keys(after)) {

@@ -6,29 +6,29 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 )
 
-// summary is what the verb says to programs. Rates are for each second; ratios are from 0 to 1.
+// summary is the verb's output for programs. Rates are per second; ratios are from 0 to 1.
 type summary struct {
 	Seconds float64       `json:"seconds"`
 	Disks   []diskSummary `json:"disks"`
-	// Pods say what pods that share keys ask of each other.
+	// Pods describes the requests between pods that share keys.
 	Pods []podSummary `json:"pods,omitempty"`
 }
 
-// diskSummary is what a disk did. Requests and Bytes are estimates from the sample.
+// diskSummary contains the rates of a disk. Requests and Bytes are estimates from the sample.
 type diskSummary struct {
-	// Pod is left out if the numbers are those of all pods.
+	// Pod is left out if the numbers are the sums of all pods.
 	Pod      string  `json:"pod,omitempty"`
 	Disk     string  `json:"disk"`
 	Requests float64 `json:"requests"`
-	// Samples is how many requests were counted. HitRatio is left out if that is too few.
+	// Samples is the number of requests that were counted. HitRatio is left out if this number is too small.
 	Samples   float64  `json:"samples"`
 	HitRatio  *float64 `json:"hitRatio,omitempty"`
 	Bytes     float64  `json:"bytes"`
 	Overflows float64  `json:"overflows"`
 	UsedBytes float64  `json:"usedBytes"`
 	SizeBytes float64  `json:"sizeBytes"`
-	// FirstByte50 and FirstByte99 are times within which half and 99% of the requests had their first byte; left out if
-	// there were none.
+	// FirstByte50 and FirstByte99 are the times within which 50% and 99% of the requests got their first byte; left out
+	// if there were no requests.
 	FirstByte50 *latency `json:"firstByte50,omitempty"`
 	FirstByte99 *latency `json:"firstByte99,omitempty"`
 }
@@ -39,7 +39,8 @@ type latency struct {
 	Above   bool    `json:"above,omitempty"`
 }
 
-// podSummary is what a pod asked of others, and what it filled. All but Filled and Fetched are estimates.
+// podSummary contains the requests of a pod to other pods, and what the pod filled. ToOwners, ToStandIns, Unanswered
+// and HopBytes are estimates from the sample.
 type podSummary struct {
 	Pod        string  `json:"pod"`
 	Share      float64 `json:"share"`

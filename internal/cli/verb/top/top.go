@@ -1,6 +1,6 @@
-// Package top is the plugin's verb that shows what each disk does right now.
+// Package top implements the plugin's verb that shows what each disk does at the moment.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package top
 
 import (
@@ -28,11 +28,11 @@ type options struct {
 	count    int
 	byPod    bool
 	output   *output.Flag
-	// live is true if the screen is written again and again.
+	// live is true if the screen is redrawn until the user interrupts the verb.
 	live bool
 }
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	o := options{interval: 2 * time.Second}
 	command := &cobra.Command{
@@ -95,7 +95,7 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 			return err
 		}
 		if o.live {
-			_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // the cursor home, the screen empty
+			_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // moves the cursor home and clears the screen
 		}
 		disks, routing := rates(before, after, now.Sub(at), o.byPod), routingRates(before, after, now.Sub(at))
 		if o.output.IsForPrograms() {
@@ -111,7 +111,7 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 	return nil
 }
 
-// look asks all pods of a CacheNode for their numbers.
+// look reads the metrics of all pods of a CacheNode.
 func look(ctx context.Context, cluster *connect.Cluster, name string) (map[string]podmetrics.Pod, time.Time, error) {
 	cacheNode := &v1alpha1.CacheNode{}
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, cacheNode); err != nil {
@@ -129,18 +129,19 @@ func look(ctx context.Context, cluster *connect.Cluster, name string) (map[strin
 	return numbers, time.Now(), nil
 }
 
-// rate is what a disk did between two looks.
+// rate contains what a disk did between two reads of its metrics.
 type rate struct {
 	pod, disk                  string
-	requests, bytes, overflows float64 // each second; the first two are estimates for all requests
+	requests, bytes, overflows float64 // per second; requests and bytes are estimates for all requests
 	used, size                 float64
-	// sampled and sampledHits are the requests that were counted, sampling the share of all that are.
+	// sampled and sampledHits are the numbers of counted requests and of HITs among them. sampling is the share of all
+	// requests that are counted.
 	sampled, sampledHits, sampling float64
 	firstByte                      map[float64]float64
 }
 
-// rates returns what the disks did between two looks. It leaves out pods that one of the looks has not seen, and pods
-// whose counters began again. It is pure.
+// rates returns what the disks did between two reads of their metrics. It omits pods that are missing from one of the
+// reads, and pods whose counters began again. It is pure.
 func rates(before, after map[string]podmetrics.Pod, elapsed time.Duration, byPod bool) []rate {
 	all := map[[2]string]*rate{}
 	for pod, numbers := range after {
@@ -184,7 +185,8 @@ func (r *rate) add(old, now podmetrics.Disk, seconds float64) {
 	}
 }
 
-// quantile says for people within which bound a share of the requests is; "-" if there were none.
+// quantile returns a text for people with the bound within which a share of the requests got their first byte; "-" if
+// there were no requests.
 func (r rate) quantile(share float64) string {
 	switch bound, isAbove, ok := r.bound(share); {
 	case !ok:
@@ -196,8 +198,8 @@ func (r rate) quantile(share float64) string {
 	}
 }
 
-// bound returns the lowest bound of the histogram, in seconds, within which a share of the requests is. isAbove is true
-// if that is above the highest bound; ok is false if there were no requests.
+// bound returns the lowest bound of the histogram, in seconds, within which a share of the requests got their first
+// byte. isAbove is true if the time is above the highest bound; ok is false if there were no requests.
 func (r rate) bound(share float64) (bound float64, isAbove, ok bool) {
 	total := r.firstByte[math.Inf(1)]
 	if total == 0 {

@@ -1,6 +1,7 @@
-// Package validate is the plugin's verb that says whether the operator would accept the CacheNodes in files.
+// Package validate implements the plugin's verb that checks whether the operator would accept the CacheNodes in
+// files.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
 package validate
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// New makes the command.
+// New returns the command.
 func New() *cobra.Command {
 	var filenames []string
 	command := &cobra.Command{
@@ -36,7 +37,7 @@ With -o json, standard output has a list of files, each with "errors", or "cache
 	}
 	command.Flags().StringSliceVarP(&filenames, "filename", "f", nil,
 		"a file with CacheNodes, as YAML or JSON; - reads standard input; may be given more than once")
-	_ = command.MarkFlagRequired("filename") // the flag exists
+	_ = command.MarkFlagRequired("filename") // fails only for a flag that does not exist
 	form := output.Add(command, "")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := form.Check(); err != nil {
@@ -60,10 +61,10 @@ With -o json, standard output has a list of files, each with "errors", or "cache
 	return command
 }
 
-// result is what is found in a file. It is also what the verb says to programs, in a list.
+// result is the result for one file. The verb's output for programs is a list of results.
 type result struct {
 	File string `json:"file"`
-	// Errors keep the file from being accepted.
+	// Errors are the reasons why the file would not be accepted.
 	Errors     []string    `json:"errors,omitempty"`
 	CacheNodes []cacheNode `json:"cacheNodes,omitempty"`
 }
@@ -74,7 +75,7 @@ type cacheNode struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// check reads a file; - stands for in.
+// check checks a file. If the name is -, it reads from in.
 func check(name string, in io.Reader) result {
 	r := result{File: name}
 	cacheNodes, err := file.Read(name, in)
@@ -109,7 +110,7 @@ func write(out, warnings io.Writer, results []result) error {
 	return errors.Join(problems...)
 }
 
-// messages returns the joined errors as texts.
+// messages returns the message of each of the joined errors.
 func messages(err error) (list []string) {
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Check returns why a client may not get a response to a request.
+// Check returns an error that says why a client may not get a response to a request; nil if the client may get it.
 func (h *History) Check(q Request, r Response) error {
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Cachenode") || strings.HasPrefix(name, "X-Accel") {
@@ -54,13 +54,13 @@ func (h *History) Check(q Request, r Response) error {
 	return why
 }
 
-// isRenewing returns true for an expired copy that nginx says another request is renewing. In a case, that is the
-// request before, whose response is stored a moment before nginx notes that it is.
+// isRenewing returns true for an expired copy if nginx says that another request is renewing it. In a case, that
+// other request is the previous one. nginx stores the response of that request a moment before it records that.
 func isRenewing(of *Representation, r Response) bool {
 	return r.Header.Get("X-Cache") == "UPDATING" && mayEver(of.Header) == nil
 }
 
-// isResponse returns why a response does not fit a request for a representation.
+// isResponse returns an error if a response does not fit a request for a representation.
 func (h *History) isResponse(of *Representation, q Request, r Response) error {
 	var statuses []string
 	for _, o := range h.outcomes(of, q) {
@@ -75,8 +75,8 @@ func (h *History) isResponse(of *Representation, q Request, r Response) error {
 	return fmt.Errorf("the status is %d, want %s", r.Status, strings.Join(statuses, " or "))
 }
 
-// checkCut checks a response in slices that ends early. It may, if the object has changed. But what has come must be
-// the beginning of what was to come.
+// checkCut checks a response in slices that ends early. The response may end early if the object has changed. But the
+// bytes that have come must be the beginning of a response that is allowed.
 func (h *History) checkCut(q Request, r Response) error {
 	versions := h.known()
 	if len(versions) < 2 {
@@ -93,7 +93,8 @@ func (h *History) checkCut(q Request, r Response) error {
 	return fmt.Errorf("%w, and what came is no beginning of a version", r.Err)
 }
 
-// isCut returns true for a response that ends early because the origin's answer did. A client of HTTP/1.0 may not know.
+// isCut returns true for a response that ends early because the origin's answer did. A client of HTTP/1.0 may not
+// notice that.
 func (h *History) isCut(q Request, r Response) bool {
 	knows := q.Protocol != HTTP10 || r.Header.Get("Content-Length") != ""
 	if r.Err == nil && knows || r.Err != nil && !errors.Is(r.Err, ErrCut) {
@@ -105,7 +106,8 @@ func (h *History) isCut(q Request, r Response) bool {
 	})
 }
 
-// begins returns true if what has come is the beginning of a response. The beginning of several ranges is not compared.
+// begins returns true if the bytes that have come are the beginning of a response that is allowed. The beginning of
+// several ranges is not compared.
 func (h *History) begins(of *Representation, q Request, r Response) bool {
 	for _, o := range h.outcomes(of, q) {
 		want := of.Body

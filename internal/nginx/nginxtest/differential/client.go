@@ -16,11 +16,11 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// The errors of a message. ErrCut is for a response that ends early, ErrHangs for one that does not end.
+// The errors of a message. ErrCut means that a response ends early. ErrHangs means that a response does not end.
 var (
 	ErrCut   = errors.New("the response ends early")
 	ErrHangs = errors.New("the response never ends")
-	// errClosed is for a kept connection that has closed before a byte of the response came.
+	// errClosed means that a kept connection was closed before a byte of the response came.
 	errClosed = errors.New("the kept connection has closed")
 )
 
@@ -28,7 +28,7 @@ var (
 type Client struct {
 	// Dial connects to a pod.
 	Dial func(pod int) (net.Conn, error)
-	// Host is the name that is asked for.
+	// Host is the host that requests ask for.
 	Host        string
 	connections map[int]*connection
 }
@@ -36,8 +36,9 @@ type Client struct {
 type connection struct {
 	net.Conn
 	reader *bufio.Reader
-	// mayClose is true after a response without the whole body. nginx goes on to fetch that, and closes the connection if
-	// the origin cuts it short, or after a 412 of its own. It must keep the connection after any other response.
+	// mayClose is true after a response without the whole body. nginx goes on to fetch the body. It closes the
+	// connection if the origin cuts the body short, or after a 412 of its own. After any other response, nginx must keep
+	// the connection.
 	mayClose bool
 }
 
@@ -138,7 +139,7 @@ func message(host, path string, q Request) []byte {
 	return b.Bytes()
 }
 
-// DoWith sends a request by a client of net/http, for the protocols that are not read byte by byte.
+// DoWith sends a request with a client of net/http, for protocols that this package does not read byte by byte.
 func DoWith(ctx context.Context, client *http.Client, url string, q Request) Response {
 	ctx, cancel := context.WithTimeout(ctx, await.Patience)
 	defer cancel()
@@ -178,7 +179,7 @@ func read(response *http.Response) Response {
 	return Response{Status: response.StatusCode, Header: header, Body: content, Err: err}
 }
 
-// problem says in our words what is wrong with a message.
+// problem returns ErrHangs or ErrCut for the errors that mean the same, and any other error as it is.
 func problem(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):

@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// content returns why the body of a response is not the one of an outcome.
+// content returns an error if the body of a response is not the body of an outcome.
 func content(of *Representation, q Request, r Response, o outcome) error {
 	switch {
 	case q.Method == http.MethodHead, o.status == http.StatusNotModified, o.status == http.StatusNoContent:
@@ -33,7 +33,8 @@ func content(of *Representation, q Request, r Response, o outcome) error {
 	return nil
 }
 
-// headLength checks the Content-Length of an answer to HEAD: the one that GET would have (RFC 9110, section 8.6).
+// headLength checks the Content-Length of an answer to HEAD. It must be that of an answer to GET (RFC 9110, section
+// 8.6).
 func headLength(of *Representation, q Request, r Response, o outcome) error {
 	length := r.Header.Get("Content-Length")
 	if q.Method != http.MethodHead || length == "" || o.status != of.Status || !hasBody(of.Status) {
@@ -60,7 +61,7 @@ func part(of *Representation, s span, contentRange string, got []byte) error {
 	return nil
 }
 
-// parts checks several ranges, which come in the order in which they were asked for or joined.
+// parts checks several ranges. They come in the order in which they were requested, or joined.
 func parts(of *Representation, spans []span, r Response) error {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {
@@ -86,7 +87,7 @@ func parts(of *Representation, spans []span, r Response) error {
 	return nil
 }
 
-// untouched are headers that a response has of its own, so they are not compared with the representation's.
+// untouched are headers that belong to a response itself, so they are not compared with the representation's headers.
 var untouched = map[string]string{
 	"Connection":        "of one connection",
 	"Keep-Alive":        "of one connection",
@@ -103,13 +104,13 @@ var untouched = map[string]string{
 	"Date":              "compared apart: nginx's own errors have the present time",
 }
 
-// single are headers that a response may have only once (RFC 9110, section 5.3), or that we add once.
+// single are headers that a response may contain only once (RFC 9110, section 5.3), or that we add once.
 var single = []string{
 	"Content-Length", "Content-Range", "Content-Type", "Date", "Etag", "Last-Modified", "Location", "Server", "X-Cache",
 	"X-Cache-Disk", "X-Cache-Hop", "Accept-Ranges", "Expires", "Retry-After", versionHeader,
 }
 
-// headers returns why the headers of a response are not those of a representation.
+// headers returns an error if the headers of a response are not the headers of a representation.
 func (h *History) headers(of *Representation, q Request, r Response, o outcome) error {
 	for _, name := range single {
 		if values := r.Header.Values(name); len(values) > 1 {
@@ -153,5 +154,6 @@ func (h *History) sentCookies(q Request, cookies []string) bool {
 	})
 }
 
-// always are the headers that a 206 or 304 has if a 200 has them (RFC 9110, sections 15.3.7 and 15.4.5).
+// always are the headers that a 206 or 304 must contain if a 200 contains them (RFC 9110, sections 15.3.7 and
+// 15.4.5).
 var always = []string{"Cache-Control", "Content-Location", "Etag", "Expires", "Vary"}

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// outcome is what a request gets of a representation.
+// outcome is the answer that a request gets from a representation: its status and its ranges.
 type outcome struct {
 	status int
 	// spans are the ranges of a 206.
 	spans []span
 }
 
-// evaluate says what a request gets of a representation, in the order of RFC 9110, section 13.2.2.
+// evaluate returns the outcome of a request for a representation. It evaluates the conditions in the order of RFC
+// 9110, section 13.2.2.
 func evaluate(of *Representation, method string, header http.Header) outcome {
 	whole := outcome{status: of.Status}
 	if of.Status != http.StatusOK || !isSafe(method) {
@@ -48,13 +49,13 @@ func evaluate(of *Representation, method string, header http.Header) outcome {
 	return outcome{http.StatusPartialContent, spans}
 }
 
-// isAny and isStrong say which tags can match: by weak comparison all, by strong comparison those that are strong (RFC
-// 9110, section 8.8.3.2).
+// isAny and isStrong decide which tags can match (RFC 9110, section 8.8.3.2). In a weak comparison, all tags can
+// match. In a strong comparison, only strong tags can match.
 func isAny(string) bool { return true }
 
 func isStrong(tag string) bool { return !strings.HasPrefix(tag, "W/") }
 
-// matches returns true if one of a list of tags is the tag. A star matches any representation.
+// matches returns true if a list of tags contains the tag. A star matches any representation.
 func matches(list, tag string, counts func(tag string) bool) bool {
 	if list == "*" {
 		return true
@@ -69,7 +70,7 @@ func matches(list, tag string, counts func(tag string) bool) bool {
 }
 
 // unmodified returns true if a representation has not been modified since a date. otherwise is the result if the date
-// is not valid or the representation has none, as the header is then to be ignored.
+// is not valid or the representation has no date. The header must then be ignored.
 func unmodified(date string, of *Representation, otherwise bool) bool {
 	since, ok := parseDate(date)
 	modified, has := parseDate(of.Header.Get("Last-Modified"))
@@ -79,7 +80,7 @@ func unmodified(date string, of *Representation, otherwise bool) bool {
 	return !modified.After(since)
 }
 
-// inRange returns true if If-Range lets Range count (RFC 9110, section 13.1.5).
+// inRange returns true if If-Range allows Range to take effect (RFC 9110, section 13.1.5).
 func inRange(condition string, of *Representation) bool {
 	switch {
 	case condition == "":

@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// Shape is what cases have in common.
+// Shape defines what all generated cases have in common.
 type Shape struct {
-	// Pods is how many pods clients ask.
+	// Pods is the number of pods that clients ask.
 	Pods int
-	// Sizes are sizes of bodies.
+	// Sizes are the possible sizes of bodies, in bytes.
 	Sizes []int
-	// Protocols are those that clients speak.
+	// Protocols are the protocols that clients speak.
 	Protocols []Protocol
-	// Steps is how many steps a case has.
+	// Steps is the number of steps in a case.
 	Steps int
-	// Strict is true if every copy can be made to expire or removed for sure, so that it must not be served afterwards.
+	// Strict is true if every copy can reliably be expired or removed, so that it must not be served afterwards.
 	Strict bool
 }
 
 // Action is what a step does.
 type Action string
 
-// The actions. Ask sends a request. Expire makes all copies of the object expire, and Purge removes them. Change has
-// the origin take the next of its resources, Fail has it fail, and Mend ends that.
+// The actions. Ask sends a request. Expire makes all copies of the object expire, and Purge removes them. Change
+// makes the origin switch to its next resource. Fail makes the origin fail, and Mend ends the failure.
 const (
 	Ask    Action = "ask"
 	Expire Action = "all copies expire"
@@ -55,28 +55,28 @@ func (s Step) String() string {
 // Case is what happens to one URL.
 type Case struct {
 	Seed uint64
-	// Resources are what the origin has under the URL, one after another.
+	// Resources are what the origin serves under the URL, one after another.
 	Resources []Resource
 	Steps     []Step
 }
 
-// Resource is what the origin has under a URL until it changes.
+// Resource is what the origin serves under a URL until the origin changes it.
 type Resource struct {
 	Representation
-	// size is that of the body, which depends on the headers in Vary.
+	// size is the size of the body in bytes. The body itself depends on the headers in Vary.
 	size int
 }
 
 // String returns the resource in one line.
 func (r Resource) String() string { return fmt.Sprintf("%s, size %d", &r.Representation, r.size) }
 
-// generator makes up a case.
+// generator generates a case.
 type generator struct {
 	*rand.Rand
 	shape Shape
 }
 
-// Generate makes up a case, always the same one for a seed and a shape.
+// Generate returns a generated case, which is always the same for a seed and a shape.
 func Generate(seed uint64, shape Shape) Case {
 	g := generator{rand.New(rand.NewPCG(seed, 0)), shape}
 	c := Case{Seed: seed}
@@ -104,7 +104,7 @@ func Generate(seed uint64, shape Shape) Case {
 	return c
 }
 
-// action returns the action of a step. The first ones fill the caches.
+// action returns the action of a step. The first steps fill the caches.
 func (g generator) action(i int, failing bool) Action {
 	if i < 2 {
 		return Ask
@@ -130,10 +130,11 @@ func pick[T any](g generator, values ...T) T { return values[g.IntN(len(values))
 // often returns true n times of ten.
 func (g generator) often(n int) bool { return g.IntN(10) < n }
 
-// One of cutEach resources is cut: those whose number leaves cutRest. None of a remembered case does.
+// One in cutEach resources is cut: the resources whose number modulo cutEach is cutRest. No remembered case has such
+// a resource.
 const cutEach, cutRest = 17, 7
 
-// resource makes up what the origin has.
+// resource generates a resource of the origin.
 func (g generator) resource(seed uint64, i int) Resource {
 	r := Resource{size: pick(g, g.shape.Sizes...)}
 	r.Version = fmt.Sprintf("%d-%d", seed, i)
@@ -208,7 +209,7 @@ func strongTag(i int) string { return fmt.Sprintf(`"tag%d"`, i) }
 // modified returns when resource i was modified.
 func modified(i int) string { return fmt.Sprintf("Mon, 23 Nov 2026 10:00:0%d GMT", i) }
 
-// freshness makes up how long an answer is fresh.
+// freshness generates headers that define how long an answer is fresh.
 func (g generator) freshness(set func(string, ...string)) {
 	if g.often(6) {
 		set("Cache-Control", pick(g, "max-age=3600", "public, max-age=3600", "max-age=3600, must-revalidate",
@@ -223,7 +224,7 @@ func (g generator) freshness(set func(string, ...string)) {
 	}
 }
 
-// Represent returns what the origin has for a request, by the headers that Vary names.
+// Represent returns the representation that the origin serves for a request, by the headers that Vary names.
 func (r Resource) Represent(header http.Header) *Representation {
 	of := r.Representation
 	if vary := names(of.Header, "Vary"); !slices.Contains(vary, "*") {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// request makes up a request. now is what the origin has at that time.
+// request generates a request. now is the resource that the origin serves at that time.
 func (g generator) request(number int, all []Resource, now Resource) Request {
 	q := Request{
 		Number: number, Method: g.method(), Header: http.Header{}, Pod: g.IntN(max(g.shape.Pods, 1)),
@@ -77,7 +77,8 @@ func (g generator) conditions(header http.Header, all []Resource) {
 	}
 }
 
-// ranges makes up a Range for a body of some size, whose ends are often those of a slice or of the body.
+// ranges generates a Range for a body of the given size. The ends of the range are often the ends of a slice or of
+// the body.
 func (g generator) ranges(size int) string {
 	const slice = 1 << 20
 	at := func() int {

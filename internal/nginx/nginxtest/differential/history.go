@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Way is what is particular about the way on which requests reach the origin.
+// Way describes the path on which requests reach the origin.
 type Way struct {
 	// Memory is true if there is a memory tier, which may serve a copy for a while after its object has expired.
 	Memory bool
@@ -15,12 +15,12 @@ type Way struct {
 	Slices bool
 }
 
-// History is what the origin has answered for a URL so far, in the order in which it did, and what has become of the
-// copies.
+// History contains the answers of the origin for a URL so far, in their order, and what has happened to the copies.
 type History struct {
 	Way       Way
 	Exchanges []Exchange
-	// expired and purged are how many exchanges there were when all copies were last made to expire, or removed.
+	// expired and purged are the numbers of exchanges at the time when all copies were last made to expire, or were last
+	// removed.
 	expired, purged int
 }
 
@@ -30,7 +30,7 @@ func (h *History) Expire() { h.expired = len(h.Exchanges) }
 // Purge notes that all copies have been removed.
 func (h *History) Purge() { h.purged = len(h.Exchanges) }
 
-// usable returns why a response to a request may not be made of a representation.
+// usable returns an error if a response to a request may not be made from a representation.
 func (h *History) usable(of *Representation, q Request) error {
 	why := errors.New("the origin has never sent it")
 	for i, e := range slices.Backward(h.Exchanges) {
@@ -66,7 +66,7 @@ func (h *History) usable(of *Representation, q Request) error {
 	return why
 }
 
-// mayBeStale returns why an expired copy may not be served.
+// mayBeStale returns an error if an expired copy may not be served.
 func (h *History) mayBeStale(of *Representation, q Request) error {
 	if err := mayEver(of.Header); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (h *History) mayBeStale(of *Representation, q Request) error {
 	if err := mayForError(of.Header); err != nil {
 		return err
 	}
-	// The gateway remembers a failure for a second, so it may be one of an earlier request.
+	// The gateway remembers a failure for a second, so the failure may be that of an earlier request.
 	for _, e := range slices.Backward(h.Exchanges) {
 		if h.failed(e) {
 			return nil
@@ -94,8 +94,8 @@ func (h *History) failed(e Exchange) bool {
 	return e.Of == nil || slices.Contains([]int{500, 502, 503, 504}, e.Status)
 }
 
-// isShared returns true for an answer that the gateway keeps for a second. Requests for an expired object wait for the
-// first of them and get its answer; one that comes within that second gets it too.
+// isShared returns true for an answer that the gateway keeps for a second. Requests for an expired object wait for
+// the first request and get its answer. A request that comes within that second also gets it.
 func (h *History) isShared(i int, e Exchange, q Request) bool {
 	control := directives(e.Of.Header)
 	for _, name := range []string{"no-store", "no-cache", "private"} {
@@ -108,7 +108,7 @@ func (h *History) isShared(i int, e Exchange, q Request) bool {
 		e.Of.Header.Get("Set-Cookie") == ""
 }
 
-// known returns the representations that the origin has sent parts of, the last one first.
+// known returns the representations of which the origin has sent parts, the last one first.
 func (h *History) known() (all []*Representation) {
 	for _, e := range slices.Backward(h.Exchanges) {
 		if e.Of != nil && !slices.Contains(all, e.Of) {
@@ -123,7 +123,7 @@ func (h *History) ownFailure(q Request) bool {
 	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool { return e.Of == nil && e.Request == q.Number })
 }
 
-// asked returns true if the origin was asked for a request.
+// asked returns true if a request caused a request to the origin.
 func (h *History) asked(q Request) bool {
 	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool { return e.Request == q.Number })
 }

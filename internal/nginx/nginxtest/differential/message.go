@@ -1,10 +1,10 @@
-// Package differential says which responses a client may get from a cache: those that RFC 9110 and RFC 9111 allow,
-// given what the client asks for and all that the origin has answered so far for the same URL. It also makes up
-// requests and origins, always the same ones for a seed, so that a test can compare what the real nginx does with what
-// is allowed.
+// Package differential decides which responses a client may get from a cache. RFC 9110 and RFC 9111 allow these
+// responses for what the client asks for, after all earlier answers of the origin for the same URL. The package also
+// generates requests and origins, which are always the same for a seed. So a test can compare what the real nginx
+// does with what is allowed.
 //
-// It imports nothing of the project but the tests' waiting, as it judges the product. A rule of the RFCs goes into
-// check, another kind of request or origin into what makes them up.
+// It imports nothing of the project except the tests' waiting, because it judges the product. A rule of the RFCs goes
+// into check, and a new kind of request or origin goes into the generator.
 package differential
 
 import (
@@ -18,9 +18,10 @@ import (
 const (
 	// requestHeader carries the number of a client's request to the origin. It is a header that the cache passes on.
 	requestHeader = "X-Asked"
-	// versionHeader names the representation that a response is of.
+	// versionHeader names the version of the representation in a response.
 	versionHeader = "X-Version"
-	// AnswerHeader counts the answers of the origin for a URL, so that a stored one can be told from an earlier one.
+	// AnswerHeader numbers the answers of the origin for a URL, so that a stored answer can be distinguished from an
+	// earlier one.
 	AnswerHeader = "X-Answer"
 )
 
@@ -41,7 +42,7 @@ type Request struct {
 // Protocol is a version of HTTP.
 type Protocol string
 
-// The protocols. Clients of HTTP10 close a connection after one response, and those of the others keep it.
+// The protocols. Clients of HTTP10 close a connection after one response; clients of the other protocols keep it.
 const (
 	HTTP10 Protocol = "HTTP/1.0"
 	HTTP11 Protocol = "HTTP/1.1"
@@ -62,7 +63,7 @@ func (q Request) String() string {
 		q.Number, q.Method, q.Protocol, q.Pod, lines(q.Header), body(q.Body))
 }
 
-// Framing is how an origin says where the body of a response ends.
+// Framing is how an origin shows where the body of a response ends.
 type Framing string
 
 // The framings.
@@ -72,10 +73,10 @@ const (
 	Close   Framing = "until the connection closes"
 )
 
-// Representation is what the origin has under a URL, for as long as it does not change, for requests with the same
-// values of the headers that Vary names.
+// Representation is what the origin serves under a URL until the origin changes it, for requests with the same values
+// of the headers that Vary names.
 type Representation struct {
-	// Version tells it from all others of its URL.
+	// Version distinguishes the representation from all others of its URL.
 	Version string
 	Status  int
 	Header  http.Header
@@ -84,7 +85,7 @@ type Representation struct {
 	// Ranges is true if the origin itself answers Range.
 	Ranges bool
 	// IsCut is true if the connection closes in the middle of the body. Such an answer is not complete, and no cache may
-	// take it for one that is (RFC 9111, section 3.3).
+	// treat it as complete (RFC 9111, section 3.3).
 	IsCut bool
 }
 
@@ -103,8 +104,8 @@ type Exchange struct {
 	Request int
 	Method  string
 	Header  http.Header
-	// Of is the representation that the answer is of, Status the status of the answer. If the origin closed the
-	// connection instead, Of is nil and Status is 0.
+	// Of is the representation in the answer. Status is the status of the answer. If the origin closed the connection
+	// instead, Of is nil and Status is 0.
 	Of     *Representation
 	Status int
 	// Answer counts the answers of the URL, from 0.
@@ -125,8 +126,8 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// Err says what is wrong with the message itself: the response ends early or never, or the connection cannot be used
-	// for another request.
+	// Err describes what is wrong with the message itself: the response ends early or never, or the connection cannot be
+	// used for another request.
 	Err error
 }
 
@@ -139,7 +140,7 @@ func (r Response) String() string {
 	return fmt.Sprintf("   the client gets %d with %d bytes%s%s", r.Status, len(r.Body), lines(r.Header), problem)
 }
 
-// lines returns headers in one line, sorted, without those that say nothing about a failure.
+// lines returns headers in one line, sorted, without headers that do not help to explain a failure.
 func lines(header http.Header) string {
 	var b strings.Builder
 	names := make([]string, 0, len(header))
@@ -165,7 +166,7 @@ func body(text string) string {
 	return fmt.Sprintf(" and %d bytes", len(text))
 }
 
-// without returns a copy of headers that lacks some.
+// without returns a copy of the headers without the named ones.
 func without(header http.Header, names ...string) http.Header {
 	header = header.Clone()
 	for _, name := range names {
@@ -174,7 +175,7 @@ func without(header http.Header, names ...string) http.Header {
 	return header
 }
 
-// differs says at which byte two bodies begin to differ, or "" if they do not.
+// differs returns a text that names the byte from which on two bodies differ; "" if they are equal.
 func differs(want, got []byte) string {
 	if bytes.Equal(want, got) {
 		return ""

@@ -22,7 +22,8 @@ type Origin struct {
 type URL struct {
 	mutex sync.Mutex
 	c     Case
-	// now is which of the case's resources is there, represented what has been made of them so far, by version.
+	// now is the index of the resource that the origin serves. represented contains its representations so far, by
+	// version.
 	now         int
 	represented map[string]*Representation
 	failing     bool
@@ -42,14 +43,14 @@ func (o *Origin) Add(path string, c Case) *URL {
 	return u
 }
 
-// Exchanges returns what has been asked and answered so far.
+// Exchanges returns the requests to the origin and its answers so far.
 func (u *URL) Exchanges() []Exchange {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	return append([]Exchange(nil), u.exchanges...)
 }
 
-// Do does what a step says to the origin.
+// Do carries out the part of a step that changes the origin.
 func (u *URL) Do(step Step) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -64,7 +65,7 @@ func (u *URL) Do(step Step) {
 	}
 }
 
-// ServeHTTP answers all requests of a connection byte by byte, to send also what net/http would not.
+// ServeHTTP answers all requests of a connection byte by byte, so that it can also send what net/http would not send.
 func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	connection, buffered, err := w.(http.Hijacker).Hijack()
@@ -98,7 +99,7 @@ func (o *Origin) answer(connection net.Conn, r *http.Request) bool {
 	return writer.Flush() == nil && stays
 }
 
-// exchange decides what to answer, and records it.
+// exchange decides the answer to a request, and records both.
 func (u *URL) exchange(r *http.Request) (e Exchange, spans []span) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -115,7 +116,7 @@ func (u *URL) exchange(r *http.Request) (e Exchange, spans []span) {
 		}
 		o := evaluate(e.Of, r.Method, header)
 		e.Status, spans = o.status, o.spans
-		if len(spans) > 1 { // it ignores several ranges
+		if len(spans) > 1 { // this origin ignores several ranges
 			e.Status, spans = e.Of.Status, nil
 		}
 	}
@@ -123,7 +124,7 @@ func (u *URL) exchange(r *http.Request) (e Exchange, spans []span) {
 	return e, spans
 }
 
-// represent returns what is there for a request; nil closes the connection.
+// represent returns the representation for a request; nil means that the origin closes the connection.
 func (u *URL) represent(header http.Header) *Representation {
 	if u.failing && u.failure == 0 {
 		return nil

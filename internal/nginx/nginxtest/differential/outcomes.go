@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// liberty is a header of a request that need not count, or an outcome that [evaluate] does not name. The reason says
-// why, or where the documentation says so.
+// liberty allows a server to ignore headers of a request, or allows an outcome that [evaluate] does not return.
+// reason says why, or where the documentation says so.
 type liberty struct {
 	reason string
-	// ignores are the headers that need not count.
+	// ignores are the headers that the server may ignore.
 	ignores []string
-	// outcome is the outcome; nil stands for the one without those headers.
+	// outcome returns the allowed outcome; nil stands for the outcome without the ignored headers.
 	outcome func(of *Representation, q Request) outcome
 	is      func(h *History, of *Representation, q Request) bool
 }
 
-// byRFC are the liberties that the RFCs give.
+// byRFC are the liberties that the RFCs allow.
 var byRFC = []liberty{
 	{
 		reason:  "RFC 9110, section 14.2: a server may ignore Range; nginx does for several ranges that it must fetch",
@@ -70,7 +70,7 @@ var byRFC = []liberty{
 	},
 }
 
-// ofNginx are what nginx does otherwise, all of them in docs/reference/http.md.
+// ofNginx are the cases in which nginx deviates from the RFCs. All of them are documented in docs/reference/http.md.
 var ofNginx = []liberty{
 	{
 		reason:  "304 only if both conditions allow it",
@@ -119,7 +119,7 @@ var ofNginx = []liberty{
 
 var refused = outcome{status: http.StatusRequestedRangeNotSatisfiable}
 
-// outcomes returns what a request may get of a representation, the one of RFC 9110 first.
+// outcomes returns the outcomes that a request may get from a representation. The outcome of RFC 9110 comes first.
 func (h *History) outcomes(of *Representation, q Request) []outcome {
 	liberties := slices.Concat(byRFC, ofNginx)
 	requests := []Request{q}

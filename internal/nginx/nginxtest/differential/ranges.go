@@ -8,8 +8,8 @@ import (
 // span is a range of bytes, both ends included.
 type span struct{ first, last int }
 
-// parseRange reads a Range for a body of some size (RFC 9110, section 14.1.2). It returns the ranges that can be
-// satisfied. ok is false for a header that is not valid, which a server may ignore or refuse.
+// parseRange returns the ranges of a Range header that can be satisfied for a body of the given size (RFC 9110,
+// section 14.1.2). ok is false for a header that is not valid, which a server may ignore or refuse.
 func parseRange(header string, size int) (spans []span, ok bool) {
 	set, ok := strings.CutPrefix(header, "bytes=")
 	if !ok {
@@ -31,7 +31,8 @@ func parseRange(header string, size int) (spans []span, ok bool) {
 	return spans, true
 }
 
-// parseSpan reads one range. The result is empty, with its first byte behind the last, if it cannot be satisfied.
+// parseSpan reads one range. If the range cannot be satisfied, the result is empty: its first byte is behind its
+// last.
 func parseSpan(first, last string, size int) (s span, ok bool) {
 	if first == "" {
 		suffix, ok := position(last)
@@ -48,7 +49,7 @@ func parseSpan(first, last string, size int) (s span, ok bool) {
 	return span{from, min(to, size-1)}, true
 }
 
-// position reads a number of bytes; one that is too large for an int is the largest.
+// position reads a number of bytes. A number that is too large for an int becomes the largest int.
 func position(text string) (n int, ok bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false

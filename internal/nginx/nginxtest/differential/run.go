@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Player does what the steps of a case say, beside what the origin does itself.
+// Player carries out the steps of a case, except for what the origin itself does.
 type Player struct {
 	// URL is the case's URL at the origin.
 	URL *URL
-	// Do sends a request and returns the response. Expire and Purge make all copies of the object expire, and remove them.
+	// Do sends a request and returns the response. Expire makes all copies of the object expire, and Purge removes them.
 	Do            func(Request) Response
 	Expire, Purge func()
-	// Settle waits until an answer of the origin is stored in so many copies, or is not going to be: nginx stores a
-	// response after the client has it.
+	// Settle waits until an answer of the origin is stored in the given number of copies, or is not going to be stored.
+	// nginx stores a response after the client has it.
 	Settle func(answer string, copies int)
 	// IsKnown is true for a fault after which the case goes on.
 	IsKnown func(Fault) bool
@@ -28,7 +28,7 @@ type Player struct {
 
 // Fault is a response that is not allowed.
 type Fault struct {
-	// Err says why, and Story is what has happened to the URL, one line for each event.
+	// Err says why the response is not allowed. Story tells what has happened to the URL, one line for each event.
 	Err   error
 	Story string
 	// Request and Response are the last ones of the story.
@@ -95,8 +95,8 @@ func (p *Player) ask(q Request) *Fault {
 	return nil
 }
 
-// settle waits until what the last response is made of is stored. If it was fetched, and not from the origin, another
-// pod or disk has it too.
+// settle waits until the answer in the last response is stored. If that response was fetched, but not from the
+// origin, another pod or disk stores the answer too.
 func (p *Player) settle() {
 	answer, copies := p.last.Header.Get(AnswerHeader), 1
 	if p.last.Header.Get("X-Cache") == "MISS" && !p.history.asked(p.lastRequest) {

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// heuristic are the statuses that are stored without a word of the origin on freshness: those of cache.valid.
+// heuristic are the statuses whose responses are stored even if the origin sends no lifetime. They are the statuses
+// in cache.valid.
 var heuristic = []int{http.StatusOK, http.StatusPartialContent, http.StatusMovedPermanently, http.StatusNotFound}
 
-// storable returns why a cache may not use the answer of an exchange for another request (RFC 9111, section 3, and
-// docs/reference/http.md, which is stricter).
+// storable returns an error if a cache may not use the answer of an exchange for another request. The rules are in
+// RFC 9111, section 3, and in docs/reference/http.md, which is stricter.
 func (e Exchange) storable() error {
 	if e.Method != http.MethodGet {
 		return errors.New("the answer is to " + e.Method)
@@ -22,7 +23,7 @@ func (e Exchange) storable() error {
 	if e.Of.IsCut {
 		return errors.New("it was cut short")
 	}
-	// A 206 or 304 that nobody asked for is no part of a stored response.
+	// A 206 or 304 that nobody requested is no part of a stored response.
 	if e.Of.Status == http.StatusPartialContent || e.Of.Status == http.StatusNotModified {
 		return errors.New("the status is " + http.StatusText(e.Of.Status))
 	}
@@ -42,7 +43,7 @@ func (e Exchange) storable() error {
 	return lifetime(e.Of.Status, h, control)
 }
 
-// lifetime returns why a response is not fresh when it arrives.
+// lifetime returns an error if a response is not fresh when it arrives.
 func lifetime(status int, h http.Header, control map[string]string) error {
 	for _, name := range []string{"s-maxage", "max-age"} {
 		if seconds, ok := control[name]; ok {
@@ -64,7 +65,7 @@ func lifetime(status int, h http.Header, control map[string]string) error {
 	return nil
 }
 
-// mayEver returns why a stored response that has expired may never be served (RFC 9111, section 4.2.4).
+// mayEver returns an error if a stored response may never be served after it has expired (RFC 9111, section 4.2.4).
 func mayEver(h http.Header) error {
 	control := directives(h)
 	for _, name := range []string{"must-revalidate", "proxy-revalidate", "s-maxage"} {
@@ -75,7 +76,7 @@ func mayEver(h http.Header) error {
 	return nil
 }
 
-// mayForError returns why such a response may not be served if the origin fails (RFC 5861).
+// mayForError returns an error if an expired response may not be served while the origin fails (RFC 5861).
 func mayForError(h http.Header) error {
 	if seconds, ok := directives(h)["stale-if-error"]; ok && strings.Trim(seconds, "0") == "" {
 		return errors.New("stale-if-error is 0")
@@ -105,8 +106,8 @@ func names(h http.Header, header string) (members []string) {
 	return members
 }
 
-// selects returns true if an answer to one request is for another one too, by the headers that Vary names (RFC 9111,
-// section 4.1).
+// selects returns true if the answer to one request is also for another request, by the headers that Vary names (RFC
+// 9111, section 4.1).
 func (e Exchange) selects(q Request) bool {
 	for _, name := range names(e.Of.Header, "Vary") {
 		if e.Header.Get(name) != q.Header.Get(name) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// noise are bytes in which no two places look the same.
+// noise is a sequence of bytes in which no two places look the same.
 var noise = sync.OnceValue(func() []byte {
 	source := rand.NewChaCha8([32]byte{})
 	bytes := make([]byte, 8<<20)
