@@ -48,7 +48,8 @@ func (u *unsafeURLs) since(now time.Time) []agentapi.UnsafeURL {
 	return slices.Clone(u.list)
 }
 
-// Unsafe implements nginxlog.Handler.
+// Unsafe makes the objects of a URL stale in this pod, and reports the URL to the operator. It is called for a request
+// that has changed something at the origin (nginxlog.Handler).
 func (a *Agent) Unsafe(url string) {
 	if isPlain(url) {
 		a.unsafe.add(url, a.clock.Now())

@@ -133,9 +133,10 @@ func wasApplied(live, want client.Object) bool {
 	return live.GetAnnotations()[naming.AnnotationApplied] == want.GetAnnotations()[naming.AnnotationApplied]
 }
 
-// Check asks the API server whether it would accept the object, if applying it would change what was applied before.
-// Check changes nothing except the owners of fields. A hand edit does not count as such a change, because the API
-// server has accepted the object before. An object that belongs to somebody else is reported as a [TakenError].
+// Check asks the API server, by a dry run, whether it would accept the object. It does so only if the object differs
+// from the one that was applied last. A hand edit of the live object does not count as a difference, because the API
+// server has accepted our object before. Check changes nothing except the owners of fields. An object that belongs to
+// somebody else is reported as a [TakenError].
 func (a Applier) Check(ctx context.Context, desired client.Object) error {
 	want, err := toUnstructured(desired)
 	if err != nil {

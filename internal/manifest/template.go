@@ -43,7 +43,7 @@ type PodInput struct {
 	// Peers defines how pods connect to each other with routing.mode Sharded; "" with another mode. It adds ports and,
 	// for Mutual, a volume.
 	Peers v1alpha1.PeerTLS `json:"peers,omitempty"`
-	// Namespace is set if a claim selects its volumes by the namespace of the CacheNode.
+	// Namespace is the namespace of the CacheNode if a claim selects its volumes by it; otherwise "".
 	Namespace string `json:"namespace,omitempty"`
 }
 

@@ -18,7 +18,8 @@ const (
 	CompactInterval = time.Hour
 	// Age is the time for which a purge stays in the journal after its end, for pods that are down.
 	Age = 24 * time.Hour
-	// ConfirmedFor is the time for which an agent's answer counts as a confirmation before a rule is ended.
+	// ConfirmedFor is the maximum age of an agent's last report when a rule is ended. All agents must have reported
+	// within this time.
 	ConfirmedFor = 2 * time.Second
 )
 

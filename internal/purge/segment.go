@@ -80,8 +80,8 @@ func Join(segments []Segment) (j Journal) {
 	return j
 }
 
-// HasGap returns true if a part of the journal is lost. In this case, the journal begins after the highest floor that
-// a segment recorded.
+// HasGap returns true if segments are missing. The joined journal then has a higher [Journal.Floor] than every segment
+// recorded.
 func HasGap(segments []Segment) bool {
 	floor := int64(0)
 	for _, s := range segments {

@@ -34,8 +34,8 @@ type Policy struct {
 	// identity of a cloud, a network, an address.
 	PodAnnotations, ServiceAnnotations []string
 	// AntiAffinityNamespaces are the namespaces against whose pods the pods of a CacheNode may require anti-affinity, in
-	// addition to its own namespace. The scheduler then also keeps the pods of these namespaces from the nodes. "*"
-	// allows all.
+	// addition to its own namespace. The scheduler then also keeps new pods of these namespaces off the nodes on
+	// which the CacheNode's pods run. "*" allows all.
 	AntiAffinityNamespaces []string
 	// OriginNamespaces are the namespaces whose Services may be the origin of a CacheNode in another namespace. "*"
 	// allows all.
