@@ -31,8 +31,8 @@ type applied struct {
 	remaking bool
 }
 
-// roll carries out what the spec asks for, as far as that is possible now. It stops at the first error and returns
-// what was done until then.
+// roll brings volumes, objects and pods nearer to the spec. It stops at the first error, and returns the results of the
+// steps before the error.
 func (r *CacheNodeReconciler) roll(
 	ctx context.Context, s scope, o observed, w wanted, certificates map[string][]byte, out *outcome,
 ) (done rolled, err error) {

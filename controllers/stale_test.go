@@ -23,8 +23,13 @@ import (
 // stale is a cache that goes on showing an old ConfigMap and old pods, if it has them.
 type stale struct {
 	client.Client
-	old  *atomic.Pointer[corev1.ConfigMap]
-	pods *atomic.Pointer[corev1.PodList]
+	*past
+}
+
+// past contains what a stale cache shows; nil for what it shows as it is.
+type past struct {
+	configMap atomic.Pointer[corev1.ConfigMap]
+	pods      atomic.Pointer[corev1.PodList]
 }
 
 // List implements [client.Reader].
@@ -40,7 +45,7 @@ func (s stale) List(ctx context.Context, list client.ObjectList, options ...clie
 // Get implements [client.Reader].
 func (s stale) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	configMap, ok := object.(*corev1.ConfigMap)
-	if old := s.old.Load(); ok && old != nil && client.ObjectKeyFromObject(old) == key {
+	if old := s.configMap.Load(); ok && old != nil && client.ObjectKeyFromObject(old) == key {
 		old.DeepCopyInto(configMap)
 		return nil
 	}
@@ -52,11 +57,9 @@ func (s stale) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 // after the other disks have filled from it.
 func TestStaleOffer(t *testing.T) {
 	t.Parallel()
-	var old atomic.Pointer[corev1.ConfigMap]
-	var pods atomic.Pointer[corev1.PodList]
-	a := newAgents()
+	a, shown := newAgents(), &past{}
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
-		r.Agents.Calls.Report, r.Client = a.read, stale{r.Client, &old, &pods}
+		r.Agents.Calls.Report, r.Client = a.read, stale{r.Client, shown}
 	})
 	a.set(func() { a.o = o })
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 1", 1))
@@ -85,7 +88,7 @@ func TestStaleOffer(t *testing.T) {
 		}
 		return ""
 	})
-	old.Store(before)
+	shown.configMap.Store(before)
 	report(v1alpha1.DiskFailed)
 	o.pass(cacheNode)
 	if !leaves() {
@@ -102,16 +105,13 @@ func (o *operator) hasSet(cacheNode *v1alpha1.CacheNode) string {
 	return ""
 }
 
-// TestStalePods checks that what follows from pods follows from the API server's, if the pass reads these. By its
-// cache, a pod that is ready has not started. Its agent knows no disks that leave, so none may, as soon as it is asked
-// again.
+// TestStalePods checks what a pass decides if it has to read the pods from the API server. In the cache, the pod has
+// not started; on the API server, it is ready. The pod's agent does not know disks that leave, so no disk may leave.
 func TestStalePods(t *testing.T) {
 	t.Parallel()
-	var old atomic.Pointer[corev1.ConfigMap]
-	var pods atomic.Pointer[corev1.PodList]
-	a := newAgents()
+	a, shown := newAgents(), &past{}
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
-		r.Client = stale{r.Client, &old, &pods}
+		r.Client = stale{r.Client, shown}
 		r.Agents.Calls.Report = func(ctx context.Context, c *agentclient.Client, at string) (agentapi.Report, error) {
 			report, err := a.read(ctx, c, at)
 			report.Features = []string{agentapi.FeatureRouting}
@@ -130,7 +130,7 @@ func TestStalePods(t *testing.T) {
 		started.Items[i].Status.Conditions, started.Items[i].ResourceVersion = nil, "1"
 		started.Items[i].Spec.NodeName = "node-1"
 	}
-	pods.Store(started)
+	shown.pods.Store(started)
 	o.clock.Step(time.Hour)
 	o.get(cacheNode)
 	cacheNode.Spec.Disks = cacheNode.Spec.Disks[:1]

@@ -31,8 +31,8 @@ func Released(release storage.Release) Event {
 	return e
 }
 
-// Told returns the events for disks that a pod's agent was told to drain, readmit or empty. It compares the pod's
-// annotations before and after.
+// Told returns the events for the orders to a pod's agent to drain, readmit or empty a disk. The orders are the
+// differences between the pod's annotations before and after.
 func Told(pod string, before, after map[string]string) (list []Event) {
 	add := func(reason, action, format, disks string) {
 		list = append(list, Event{

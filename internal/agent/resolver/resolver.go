@@ -3,8 +3,8 @@
 // origin must not have.
 //
 // nginx keeps the addresses of an upstream's server when the answer is SERVFAIL, and drops them when it is NXDOMAIN or
-// empty. So the resolver answers NXDOMAIN only if a name server says that there is no such name or address, or if all
-// addresses are denied.
+// empty. The resolver therefore answers NXDOMAIN in two cases only. Either a name server says that the name or its
+// addresses do not exist, or all addresses of the name are denied.
 //
 // It imports agentapi only. A new source of addresses goes into the method find.
 package resolver
