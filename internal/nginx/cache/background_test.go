@@ -89,7 +89,8 @@ func TestNextRequestDuringRenewal(t *testing.T) {
 }
 
 // TestNextRequestDuringRenewalOverHop is TestNextRequestDuringRenewal for an object of another pod: the renewal holds
-// up no connection between pods.
+// up no connection between pods. The first request may already find the copy being renewed (UPDATING): to nginx, the
+// lookup that comes before it renews the copy until it ends, which is after its answer was sent.
 func TestNextRequestDuringRenewalOverHop(t *testing.T) {
 	t.Parallel()
 	const policy = "  cache: {backgroundUpdate: true, staleWhileRevalidate: 2h}\n  memoryTier: {enabled: false}\n"
@@ -103,7 +104,7 @@ func TestNextRequestDuringRenewalOverHop(t *testing.T) {
 			get := asksOn(t, p.nginx[0], "GET "+path+" HTTP/1.1\r\nHost: www.example.com\r\n\r\n")
 			p.locked(func() { // the origin does not answer
 				for i := range 20 {
-					if got := get(); !strings.HasPrefix(got, "STALE ") && (i == 0 || !strings.HasPrefix(got, "UPDATING ")) {
+					if got := get(); !strings.HasPrefix(got, "STALE ") && !strings.HasPrefix(got, "UPDATING ") {
 						t.Errorf("request %d of the connection: %s", i+1, got)
 					}
 				}
