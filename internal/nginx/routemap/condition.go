@@ -1,0 +1,164 @@
+package routemap
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// source is the text of a request that a map compares with candidates: a digit for each condition, which is 1 if the
+// request meets the condition, then the method if a candidate names one, and the path. The path is the last part, and
+// no other part contains a space, so no request can claim another part.
+type source struct {
+	conditions []conf.Expression
+	variables  map[routes.Pair][2]conf.Expression
+	hasMethod  bool
+}
+
+// The positions of a pair's variables in source.variables.
+const (
+	asHeader = iota
+	asArgument
+)
+
+// source returns the source for candidates, and adds the maps for their conditions.
+func (m *builder) source(of []routes.Candidate) source {
+	s := source{variables: map[routes.Pair][2]conf.Expression{}}
+	add := func(p routes.Pair, as int, variable conf.Expression) {
+		of := s.variables[p]
+		of[as] = variable
+		s.variables[p] = of
+		if !slices.Contains(s.conditions, variable) {
+			s.conditions = append(s.conditions, variable)
+		}
+	}
+	for _, c := range of {
+		s.hasMethod = s.hasMethod || c.Method != ""
+		for _, h := range c.Headers {
+			add(h, asHeader, m.condition(headerVariable(h.Name), "~^"+quoted(h.Value)+`\z`))
+		}
+		for _, q := range c.Query {
+			add(q, asArgument, m.condition("$args", argumentPattern(q)))
+		}
+	}
+	return s
+}
+
+// text returns the source as the first argument of the directive map.
+func (s source) text() conf.Expression {
+	var text strings.Builder
+	for _, c := range s.conditions {
+		text.WriteString(string(c))
+	}
+	if s.hasMethod {
+		text.WriteString("$request_method ")
+	}
+	return conf.Expression(text.String() + "$uri")
+}
+
+// expression returns the regular expression for the requests that meet a match.
+func (s source) expression(match routes.Match) conf.Literal {
+	digits := []byte(strings.Repeat(".", len(s.conditions)))
+	set := func(p routes.Pair, as int) { digits[slices.Index(s.conditions, s.variables[p][as])] = '1' }
+	for _, h := range match.Headers {
+		set(h, asHeader)
+	}
+	for _, q := range match.Query {
+		set(q, asArgument)
+	}
+	method := ""
+	switch {
+	case match.Method != "":
+		method = quoted(match.Method) + " "
+	case s.hasMethod:
+		method = "[^ ]* "
+	}
+	return conf.Literal("~^" + string(digits) + method + pathPattern(match.Path) + `\z`)
+}
+
+// pathPattern returns the regular expression for a path.
+func pathPattern(p routes.Path) string {
+	if p.Exact {
+		return quoted(p.Value)
+	}
+	return quoted(strings.TrimSuffix(p.Value, "/")) + "(?:/(?s:.)*)?"
+}
+
+// condition returns the variable that is 1 if a variable matches a regular expression, and else 0.
+func (m *builder) condition(of conf.Expression, pattern string) conf.Expression {
+	key := string(of) + " " + pattern
+	if variable, ok := m.conditions[key]; ok {
+		return variable
+	}
+	variable := conf.Expression(fmt.Sprintf("$route_condition_%d", len(m.conditions)))
+	m.conditions[key] = variable
+	m.block = append(m.block, conf.Map(of, variable,
+		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal(pattern), conf.Literal("1"))))
+	return variable
+}
+
+// headerVariable returns nginx's variable for a header of the request.
+func headerVariable(name string) conf.Expression {
+	return conf.Expression("$http_" + strings.ToLower(strings.ReplaceAll(name, "-", "_")))
+}
+
+// argumentPattern returns the regular expression for queries whose first argument of a name has a value. A client may
+// encode each byte of both. The API allows no empty value.
+func argumentPattern(q routes.Pair) string {
+	name := encoded(q.Name)
+	return "~^(?:(?!" + name + `(?:[=&]|\z))[^&]*&)*` + name + "=" + encoded(q.Value) + `(?:&|\z)`
+}
+
+// encoded returns the regular expression for the encoded forms of a text in a query.
+func encoded(text string) string {
+	var pattern strings.Builder
+	for _, b := range []byte(text) {
+		forms := []string{"%" + hexDigits(b)}
+		switch b {
+		case ' ':
+			forms = append(forms, "[+]")
+		case '%': // stands for itself if no two digits follow
+			forms = append(forms, "%(?![0-9A-Fa-f]{2})")
+		case '+', '&': // these have a meaning of their own
+		default:
+			forms = append(forms, quoted(string(b)))
+		}
+		pattern.WriteString("(?:" + strings.Join(forms, "|") + ")")
+	}
+	return pattern.String()
+}
+
+// hexDigits returns the regular expression for the two hexadecimal digits of a byte.
+func hexDigits(b byte) string {
+	var pattern strings.Builder
+	for _, digit := range fmt.Sprintf("%02X", b) {
+		if digit > '9' {
+			fmt.Fprintf(&pattern, "[%c%c]", digit, digit-'A'+'a')
+		} else {
+			pattern.WriteRune(digit)
+		}
+	}
+	return pattern.String()
+}
+
+// quoted returns the regular expression for a text. Every byte that could mean something, to PCRE or to nginx, is
+// written by its number.
+func quoted(text string) string {
+	var pattern strings.Builder
+	for _, b := range []byte(text) {
+		if isPlain(b) || b == '/' {
+			pattern.WriteByte(b)
+		} else {
+			fmt.Fprintf(&pattern, `\x%02x`, b)
+		}
+	}
+	return pattern.String()
+}
+
+// isPlain returns true for a byte that means nothing in a regular expression.
+func isPlain(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_'
+}

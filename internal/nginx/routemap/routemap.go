@@ -1,0 +1,104 @@
+// Package routemap renders a table of routes as maps of nginx. It is pure.
+//
+// The maps are lazy: nginx evaluates a map when a request needs its variable, so a request evaluates the few maps that
+// lead to its own rule, however many routes there are:
+//
+//	$server_port ─▶ $host ─▶ segments of the path ─▶ a few regular expressions
+//
+// A request that meets no match of one map gets the value of the next map, which is the default of the first.
+//
+// nginx ignores case when it looks up the key of a map. So hosts are keys, as nginx writes $host in lower case, and
+// segments of paths are keys that only choose a map. Regular expressions compare what must be equal.
+//
+// It may import routes and conf. A new kind of match becomes a condition, see condition.go.
+package routemap
+
+import (
+	"fmt"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// Rule is the variable with the value of the rule that answers a request. It is "" if no rule does, and on a port that
+// belongs to no listener.
+const Rule = conf.Expression("$route_rule")
+
+// Maps returns the maps that define [Rule]. The function value returns the value of a candidate: a word of letters,
+// digits, hyphens and dots.
+func Maps(t routes.Table, value func(routes.Candidate) string) conf.Block {
+	m := &builder{value: value, conditions: map[string]conf.Expression{}}
+	var ports conf.Block
+	seen := map[int32]bool{}
+	for _, l := range t.Listeners {
+		if seen[l.PodPort] {
+			continue
+		}
+		seen[l.PodPort] = true
+		ports = append(ports, conf.Row(conf.Int(l.PodPort), m.hosts(l.PodPort, t.VirtualHosts(l.PodPort))))
+	}
+	m.block = append(m.block, conf.Map("$server_port", Rule, append(conf.Block{none()}, ports...)...))
+	return append(m.block, m.segments()...)
+}
+
+// builder collects the maps.
+type builder struct {
+	value func(routes.Candidate) string
+	block conf.Block
+	// count is the number of maps with candidates. It makes the names of variables unique.
+	count int
+	// conditions are the variables of conditions, by the condition.
+	conditions map[string]conf.Expression
+	// depth is the number of segments of a path that choose maps.
+	depth int
+}
+
+// none is the default of a map that no other map follows.
+func none() conf.Directive { return conf.D("default", conf.Literal("")) }
+
+// variable returns a new variable.
+func (m *builder) variable() conf.Expression {
+	m.count++
+	return conf.Expression(fmt.Sprintf("$route_%d", m.count))
+}
+
+// hosts adds the map for the virtual hosts of a port, and returns its variable.
+func (m *builder) hosts(port int32, hosts []routes.VirtualHost) conf.Expression {
+	variables := make([]conf.Argument, len(hosts))
+	for i := len(hosts) - 1; i >= 0; i-- { // the next virtual host of one has a greater position
+		var next conf.Argument = conf.Literal("")
+		if n := hosts[i].Next; n >= 0 {
+			next = variables[n]
+		}
+		variables[i] = m.candidates(hosts[i].Candidates, 0, next)
+	}
+	rows, other := conf.Block{conf.D("hostnames")}, none()
+	for i, h := range hosts {
+		if h.Host == "" {
+			other = conf.D("default", variables[i])
+			continue
+		}
+		rows = append(rows, conf.Row(hostKey(h.Host), variables[i]))
+	}
+	variable := conf.Expression(fmt.Sprintf("$route_of_%d", port))
+	m.block = append(m.block, conf.Map("$host", variable, append(rows, other)...))
+	return variable
+}
+
+// hostKey returns a host as the key of a map. A host may have the name of a parameter of the directive map.
+func hostKey(h routes.Host) conf.Literal {
+	if h == "default" || h == "include" {
+		return conf.Literal(`\` + h)
+	}
+	return conf.Literal(h)
+}
+
+// Sizes returns the directives that make room for the maps of many routes. nginx refuses a key that is longer than a
+// bucket; a host has up to 253 characters.
+func Sizes() conf.Block {
+	return conf.Block{
+		conf.D("map_hash_max_size", conf.Literal("65536")),
+		conf.D("map_hash_bucket_size", conf.Literal("512")),
+		conf.D("variables_hash_max_size", conf.Literal("65536")),
+	}
+}

@@ -1,0 +1,100 @@
+package routemap
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+const (
+	// few is the number of candidates that a map compares one after another.
+	few = 8
+	// maxDepth is the number of segments of a path that can choose a map.
+	maxDepth = 8
+)
+
+// candidates adds maps for candidates whose paths have the first segments in common, as many as depth says, and
+// returns the variable of the first map. next is the value for a request that meets none of the candidates, which are
+// in the order of precedence.
+//
+// Many candidates are divided by their next segment. A candidate that has no such segment comes after all that have
+// one: both match the path of a request only if its path is shorter.
+func (m *builder) candidates(of []routes.Candidate, depth int, next conf.Argument) conf.Argument {
+	if len(of) == 0 {
+		return next
+	}
+	if len(of) <= few || depth == maxDepth {
+		return m.list(of, next)
+	}
+	var rest []routes.Candidate
+	bySegment := map[string][]routes.Candidate{}
+	for _, c := range of {
+		if s, ok := segment(c.Path.Value, depth); ok {
+			bySegment[s] = append(bySegment[s], c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	if len(rest) == len(of) {
+		return m.list(of, next)
+	}
+	next = m.list(rest, next)
+	rows := conf.Block{conf.D("default", next)}
+	for _, s := range slices.Sorted(maps.Keys(bySegment)) {
+		rows = append(rows, conf.Row(conf.Literal("/"+s), m.candidates(bySegment[s], depth+1, next)))
+	}
+	m.depth = max(m.depth, depth+1)
+	variable := m.variable()
+	m.block = append(m.block, conf.Map("/"+segmentVariable(depth), variable, rows...))
+	return variable
+}
+
+// segment returns a segment of a path in lower case, as the key of a map. ok is false if the path has no such segment,
+// or if the segment cannot be a key.
+func segment(path string, at int) (key string, ok bool) {
+	parts := strings.Split(path, "/")[1:]
+	if at >= len(parts) || path == "/" {
+		return "", false
+	}
+	const most = 64 // keys must be shorter than map_hash_bucket_size
+	for _, b := range []byte(parts[at]) {
+		if !isPlain(b) {
+			return "", false
+		}
+	}
+	return strings.ToLower(parts[at]), len(parts[at]) <= most
+}
+
+func segmentVariable(depth int) conf.Expression {
+	return conf.Expression(fmt.Sprintf("$route_segment_%d", depth))
+}
+
+// segments returns the maps that take segments out of the path of a request.
+func (m *builder) segments() (block conf.Block) {
+	for depth := range m.depth {
+		captured := fmt.Sprintf("captured_segment_%d", depth)
+		block = append(block, conf.Map("$uri", segmentVariable(depth), none(),
+			conf.Row(conf.Expression(fmt.Sprintf("~^(?:/[^/]*){%d}/(?<%s>[^/]*)", depth, captured)),
+				conf.Expression("$"+captured))))
+	}
+	return block
+}
+
+// list adds a map that compares candidates one after another, and returns its variable.
+func (m *builder) list(of []routes.Candidate, next conf.Argument) conf.Argument {
+	if len(of) == 0 {
+		return next
+	}
+	source := m.source(of)
+	rows := conf.Block{conf.D("default", next)}
+	for _, c := range of {
+		rows = append(rows, conf.Row(source.expression(c.Match), conf.Literal(m.value(c))))
+	}
+	variable := m.variable()
+	m.block = append(m.block, conf.Map(source.text(), variable, rows...))
+	return variable
+}

@@ -1,0 +1,50 @@
+package routes
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Host is a pattern for the host of a request, in lower case: a name such as www.example.com, a wildcard such as
+// *.example.com, or "" for any host. A wildcard stands for one or more labels.
+type Host string
+
+// IsWildcard returns true if the pattern begins with a wildcard.
+func (h Host) IsWildcard() bool { return strings.HasPrefix(string(h), "*.") }
+
+// Covers returns true if every host that the other pattern accepts is accepted by this pattern, too. For a pattern
+// without a wildcard, it returns whether this pattern accepts that host.
+func (h Host) Covers(other Host) bool {
+	if h == "" || h == other {
+		return true
+	}
+	return h.IsWildcard() && other != "" && strings.HasSuffix(string(other), string(h[1:]))
+}
+
+// Both returns the pattern of the hosts that both patterns accept. ok is false if there are none.
+func (h Host) Both(other Host) (both Host, ok bool) {
+	switch {
+	case h.Covers(other):
+		return other, true
+	case other.Covers(h):
+		return h, true
+	default:
+		return "", false
+	}
+}
+
+// compare returns a negative number if this pattern takes precedence over the other pattern: a name over a wildcard,
+// and more characters over fewer.
+func (h Host) compare(other Host) int {
+	rank := func(h Host) int {
+		switch {
+		case h == "":
+			return 2
+		case h.IsWildcard():
+			return 1
+		default:
+			return 0
+		}
+	}
+	return cmp.Or(cmp.Compare(rank(h), rank(other)), -cmp.Compare(len(h), len(other)), cmp.Compare(h, other))
+}

@@ -1,0 +1,81 @@
+// Package routes defines what the Gateways of a fleet serve: the listeners, the routes that are attached to them, and
+// which rule of which route answers a request. Routes come from HTTPRoutes of the Gateway API. The package is pure.
+//
+// It imports no other package of the project. A new kind of match or of action belongs here; how nginx evaluates it
+// belongs in nginx/cache.
+package routes
+
+// Table contains the routes of a fleet and the listeners that lead to them. It is part of a revision, so its form in
+// JSON is read by agents of other versions.
+type Table struct {
+	Listeners []Listener `json:"listeners,omitempty"`
+	// Routes are sorted by precedence: older routes before newer ones, and routes of the same age by namespace and name.
+	Routes []Route `json:"routes,omitempty"`
+}
+
+// Listener is a listener of a Gateway.
+type Listener struct {
+	// Gateway is the namespace and the name of the Gateway, with a slash between them. Name is the listener's name.
+	Gateway string `json:"gateway"`
+	Name    string `json:"name"`
+	// Port is the port of the Gateway's address. PodPort is the port of the pods to which that port leads. All listeners
+	// of a Gateway with the same Port have the same PodPort, and no other listener has it.
+	Port    int32 `json:"port"`
+	PodPort int32 `json:"podPort"`
+	// Host is the pattern of the hosts that the listener accepts.
+	Host Host `json:"host,omitempty"`
+	// Attached are the routes that are attached to the listener.
+	Attached []Attachment `json:"attached,omitempty"`
+}
+
+// Attachment is a route that is attached to a listener.
+type Attachment struct {
+	// Route is the ID of the route.
+	Route string `json:"route"`
+	// Hosts are the hosts that both the route and the listener accept.
+	Hosts []Host `json:"hosts"`
+}
+
+// Route is an HTTPRoute.
+type Route struct {
+	// Namespace and Name are those of the HTTPRoute.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Rules     []Rule `json:"rules"`
+}
+
+// ID returns the namespace and the name of the route, with a slash between them.
+func (r Route) ID() string { return r.Namespace + "/" + r.Name }
+
+// Rule is a rule of a route.
+type Rule struct {
+	// Matches are the conditions of which a request must meet one. There is at least one.
+	Matches []Match `json:"matches"`
+}
+
+// Match is a condition for requests. A request meets it if the request meets all its parts.
+type Match struct {
+	Path Path `json:"path"`
+	// Method is the method of the request; "" stands for any method.
+	Method string `json:"method,omitempty"`
+	// Headers are headers of the request and their values. No two names are equal if case is ignored.
+	Headers []Pair `json:"headers,omitempty"`
+	// Query are arguments of the request and their values. No two names are equal.
+	Query []Pair `json:"query,omitempty"`
+}
+
+// Pair is a header or an argument with its value, which is not empty.
+type Pair struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Path is a condition for the path of a request. The path of a request is compared after percent-encoding is decoded,
+// dot segments are removed and slashes are merged, as in nginx's variable $uri.
+type Path struct {
+	// Value is an absolute path, decoded. A prefix ends with a slash only if it is the root.
+	Value string `json:"value"`
+	// Exact is true if the path of the request must be equal to Value. Otherwise Value must be equal to the path, or to
+	// the first segments of the path.
+	Exact bool `json:"exact,omitempty"`
+}

@@ -1,0 +1,123 @@
+package routes
+
+import (
+	"cmp"
+	"slices"
+)
+
+// VirtualHost is what a port serves for the hosts of a pattern. A request belongs to the virtual host whose pattern
+// takes precedence among the patterns that accept its host.
+type VirtualHost struct {
+	Host Host
+	// Listener is the position of the listener in the table.
+	Listener int
+	// Candidates are the matches for the pattern, in the order of precedence.
+	Candidates []Candidate
+	// Next is the position of the virtual host whose candidates apply if a request meets no candidate; -1 if there is
+	// none. Its pattern accepts all hosts of this pattern, and it belongs to the same listener.
+	Next int
+}
+
+// Candidate is a match of a rule, with its place in the table.
+type Candidate struct {
+	Match
+	// Route and Rule are the positions of the route in the table and of the rule in the route.
+	Route, Rule int
+}
+
+// VirtualHosts returns the virtual hosts of a port of the pods. A pattern with precedence comes before the others.
+//
+// A request goes to the listener with the most specific pattern that accepts its host, and to no other listener, even
+// if that listener has no route for the request (Gateway API, ListenerSpec.hostname). Therefore each listener has a
+// virtual host for its own pattern, and hosts of a listener that a more specific listener accepts are left out.
+//
+// Among the routes of the listener, the routes for the most specific pattern come first, and then those for the next
+// one (HTTPRouteSpec.hostnames).
+func (t Table) VirtualHosts(podPort int32) (hosts []VirtualHost) {
+	routes := make(map[string]int, len(t.Routes))
+	for i, r := range t.Routes {
+		routes[r.ID()] = i
+	}
+	for i, l := range t.Listeners {
+		if l.PodPort == podPort {
+			hosts = append(hosts, t.virtualHosts(i, routes)...)
+		}
+	}
+	hosts = slices.DeleteFunc(hosts, func(v VirtualHost) bool { return t.isTaken(v, podPort) })
+	slices.SortFunc(hosts, func(a, b VirtualHost) int { return a.Host.compare(b.Host) })
+	for i := range hosts {
+		hosts[i].Next = next(hosts, i)
+	}
+	return hosts
+}
+
+// virtualHosts returns the virtual hosts of a listener, without their Next.
+func (t Table) virtualHosts(listener int, routes map[string]int) []VirtualHost {
+	l := t.Listeners[listener]
+	hosts := []VirtualHost{{Host: l.Host, Listener: listener}}
+	at := map[Host]int{l.Host: 0}
+	for _, a := range l.Attached {
+		route, ok := routes[a.Route]
+		if !ok {
+			continue
+		}
+		for _, h := range a.Hosts {
+			if _, ok := at[h]; !ok {
+				at[h] = len(hosts)
+				hosts = append(hosts, VirtualHost{Host: h, Listener: listener})
+			}
+			v := &hosts[at[h]]
+			for rule, r := range t.Routes[route].Rules {
+				for _, m := range r.Matches {
+					v.Candidates = append(v.Candidates, Candidate{Match: m, Route: route, Rule: rule})
+				}
+			}
+		}
+	}
+	for _, v := range hosts {
+		slices.SortStableFunc(v.Candidates, Candidate.compare)
+	}
+	return hosts
+}
+
+// isTaken returns true if a more specific listener of the port accepts all hosts of the virtual host.
+func (t Table) isTaken(v VirtualHost, podPort int32) bool {
+	own := t.Listeners[v.Listener].Host
+	return slices.ContainsFunc(t.Listeners, func(l Listener) bool {
+		return l.PodPort == podPort && l.Host != own && own.Covers(l.Host) && l.Host.Covers(v.Host)
+	})
+}
+
+// next returns the position of the next virtual host of the same listener that accepts all hosts of the given one.
+func next(hosts []VirtualHost, of int) int {
+	for i := of + 1; i < len(hosts); i++ {
+		if hosts[i].Listener == hosts[of].Listener && hosts[i].Host.Covers(hosts[of].Host) {
+			return i
+		}
+	}
+	return -1
+}
+
+// compare returns a negative number if the candidate takes precedence over the other candidate for the same pattern of
+// hosts (Gateway API, HTTPRouteRule.matches).
+func (c Candidate) compare(other Candidate) int {
+	return cmp.Or(
+		trueFirst(c.Path.Exact, other.Path.Exact),
+		-cmp.Compare(len(c.Path.Value), len(other.Path.Value)),
+		trueFirst(c.Method != "", other.Method != ""),
+		-cmp.Compare(len(c.Headers), len(other.Headers)),
+		-cmp.Compare(len(c.Query), len(other.Query)),
+		cmp.Compare(c.Route, other.Route),
+		cmp.Compare(c.Rule, other.Rule))
+}
+
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
