@@ -24,6 +24,8 @@ type Listener struct {
 	PodPort int32 `json:"podPort"`
 	// Host is the pattern of the hosts that the listener accepts.
 	Host Host `json:"host,omitempty"`
+	// TLS is true for HTTPS.
+	TLS bool `json:"tls,omitempty"`
 	// Attached are the routes that are attached to the listener.
 	Attached []Attachment `json:"attached,omitempty"`
 }
@@ -41,7 +43,9 @@ type Route struct {
 	// Namespace and Name are those of the HTTPRoute.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	Rules     []Rule `json:"rules"`
+	// Site is the site to which the objects of the route belong. It is unique, also among routes that were deleted.
+	Site  string `json:"site"`
+	Rules []Rule `json:"rules"`
 }
 
 // ID returns the namespace and the name of the route, with a slash between them.
@@ -51,6 +55,38 @@ func (r Route) ID() string { return r.Namespace + "/" + r.Name }
 type Rule struct {
 	// Matches are the conditions of which a request must meet one. There is at least one.
 	Matches []Match `json:"matches"`
+	// Redirect answers requests without a backend.
+	Redirect *Redirect `json:"redirect,omitempty"`
+	// Headers changes the headers of requests to the backends.
+	Headers HeaderChanges `json:"headers,omitzero"`
+	// Backends answer requests, in proportion to their weights. A rule without backends that is no redirect answers 500.
+	Backends []Backend `json:"backends,omitempty"`
+}
+
+// Redirect is an answer with another location. An empty field stands for the value of the request.
+type Redirect struct {
+	Status int    `json:"status"`
+	Scheme string `json:"scheme,omitempty"`
+	Host   string `json:"host,omitempty"`
+	Port   int32  `json:"port,omitempty"`
+}
+
+// HeaderChanges changes headers. The names in Set, Add and Remove are different, also if case is ignored.
+type HeaderChanges struct {
+	Set    []Pair   `json:"set,omitempty"`
+	Add    []Pair   `json:"add,omitempty"`
+	Remove []string `json:"remove,omitempty"`
+}
+
+// Backend is a Service that answers requests.
+type Backend struct {
+	// Name identifies the backend in keys and logs. It is the namespace and the name of the Service and its port.
+	Name string `json:"name"`
+	// Host and Port are the name and the port to which requests are sent. Host is "" for a backend that cannot be used:
+	// its requests are answered with 500.
+	Host   string `json:"host,omitempty"`
+	Port   int32  `json:"port,omitempty"`
+	Weight int32  `json:"weight"`
 }
 
 // Match is a condition for requests. A request meets it if the request meets all its parts.

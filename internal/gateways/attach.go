@@ -1,0 +1,159 @@
+package gateways
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// reasonTooMany is the reason of the condition Accepted for a route beyond the CacheNode's bounds. The Gateway API has
+// no reason for that.
+const reasonTooMany = "TooManyRoutes"
+
+// attachRoutes attaches each route to the listeners that its parents name, and completes the table. The oldest routes
+// come first, so a newer route never takes the place of an older one.
+func (d *decision) attachRoutes() {
+	all := slices.Clone(d.HTTPRoutes)
+	slices.SortFunc(all, func(a, b gw.HTTPRoute) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+	})
+	inNamespace := map[string]int{}
+	for i := range all {
+		r := &all[i]
+		tooMany := d.tooMany(r.Namespace, inNamespace)
+		if d.attach(r, tooMany) {
+			inNamespace[r.Namespace]++
+		}
+	}
+	for _, l := range d.listeners {
+		if l.serves() {
+			d.result.Table.Listeners = append(d.result.Table.Listeners, d.tableListener(l))
+		}
+	}
+}
+
+// tooMany returns the problem of one more route of a namespace, if the CacheNode allows no more.
+func (d *decision) tooMany(namespace string, inNamespace map[string]int) *problem {
+	if most := d.Fleet.MaxRoutesPerNamespace; inNamespace[namespace] >= most {
+		return problemf(reasonTooMany,
+			"namespace %s already has %d older routes, the most that spec.gateways.maxRoutesPerNamespace of CacheNode %s allows",
+			namespace, most, d.Fleet)
+	}
+	if most := d.Fleet.MaxRoutes; len(d.result.Table.Routes) >= most {
+		return problemf(reasonTooMany,
+			"there are already %d older routes, the most that spec.gateways.maxRoutes of CacheNode %s allows", most, d.Fleet)
+	}
+	return nil
+}
+
+// attach attaches a route, and returns true if a listener has it. tooMany is not nil if no listener may have it.
+func (d *decision) attach(r *gw.HTTPRoute, tooMany *problem) bool {
+	compiled := d.compile(r)
+	position, attached := len(d.result.Table.Routes), false
+	var parents []gw.RouteParentStatus
+	for _, ref := range r.Spec.ParentRefs {
+		g := d.gatewayOf(ref, r.Namespace)
+		if g == nil {
+			continue
+		}
+		hosts, refused := d.hostsOf(ref, g, r)
+		refused = firstOf(refused, tooMany, compiled.refused)
+		if refused == nil {
+			attached = true
+			for l, of := range hosts {
+				l.attached[position] = union(l.attached[position], of)
+			}
+		}
+		parents = append(parents, gw.RouteParentStatus{
+			ParentRef: ref, ControllerName: Controller, Conditions: compiled.conditions(refused, r.Generation),
+		})
+	}
+	if len(parents) > 0 {
+		d.result.Parents[nameOf(r)] = parents
+	}
+	if attached {
+		d.result.Table.Routes = append(d.result.Table.Routes, compiled.route)
+	}
+	return attached
+}
+
+// gatewayOf returns the fleet's Gateway that a reference names; nil if it names another parent.
+func (d *decision) gatewayOf(ref gw.ParentReference, namespace string) *gw.Gateway {
+	if ptr.Deref(ref.Group, gw.GroupName) != gw.GroupName || ptr.Deref(ref.Kind, "Gateway") != "Gateway" {
+		return nil
+	}
+	name := types.NamespacedName{
+		Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(namespace))), Name: string(ref.Name),
+	}
+	i := slices.IndexFunc(d.Gateways, func(g gw.Gateway) bool { return nameOf(&g) == name })
+	if i < 0 {
+		return nil
+	}
+	return &d.Gateways[i]
+}
+
+// hostsOf returns the listeners that a reference to a Gateway means, with the hosts of the route that each accepts.
+// Otherwise, it returns why there is none.
+func (d *decision) hostsOf(ref gw.ParentReference, g *gw.Gateway, r *gw.HTTPRoute) (
+	hosts map[*listener][]routes.Host, refused *problem,
+) {
+	named, allowed := false, false
+	hosts = map[*listener][]routes.Host{}
+	for _, l := range d.listeners {
+		if l.gateway != g || !l.isNamed(ref) {
+			continue
+		}
+		named = true
+		var namespaces *gw.RouteNamespaces
+		if l.AllowedRoutes != nil {
+			namespaces = l.AllowedRoutes.Namespaces
+		}
+		if l.refused != nil || len(l.kinds()) == 0 || !d.allows(namespaces, g.Namespace, r.Namespace) {
+			continue
+		}
+		allowed = true
+		if of := l.hosts(r.Spec.Hostnames); len(of) > 0 {
+			hosts[l] = of
+		}
+	}
+	switch {
+	case !named:
+		return nil, problemf(gw.RouteReasonNoMatchingParent,
+			"Gateway %s has no listener with the sectionName and the port of the parentRef", nameOf(g))
+	case !allowed:
+		return nil, problemf(gw.RouteReasonNotAllowedByListeners,
+			"no listener of Gateway %s allows HTTPRoutes of namespace %s: see its allowedRoutes and its conditions",
+			nameOf(g), r.Namespace)
+	case len(hosts) == 0:
+		return nil, problemf(gw.RouteReasonNoMatchingListenerHostname,
+			"no listener of Gateway %s accepts one of the route's hostnames", nameOf(g))
+	}
+	return hosts, nil
+}
+
+func union(hosts, more []routes.Host) []routes.Host {
+	hosts = append(slices.Clone(hosts), more...)
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// tableListener returns the listener as it is in the table.
+func (d *decision) tableListener(l *listener) routes.Listener {
+	entry := routes.Listener{
+		Gateway: nameOf(l.gateway).String(), Name: string(l.Name), Port: l.Port, PodPort: l.podPort, Host: l.host(),
+		TLS: l.Protocol == gw.HTTPSProtocolType,
+	}
+	for _, i := range slices.Sorted(maps.Keys(l.attached)) {
+		entry.Attached = append(entry.Attached, routes.Attachment{
+			Route: d.result.Table.Routes[i].ID(), Hosts: l.attached[i],
+		})
+	}
+	return entry
+}

@@ -1,0 +1,61 @@
+package gateways
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// backends returns the backends of a rule. unresolved is the first reference that cannot be used.
+func (d *decision) backends(at, namespace string, refs []gw.HTTPBackendRef) (
+	backends []routes.Backend, unresolved *problem,
+) {
+	for i, ref := range refs {
+		weight := ptr.Deref(ref.Weight, 1)
+		b, p := d.backend(fmt.Sprintf("%s.backendRefs[%d]", at, i), namespace, ref.BackendObjectReference)
+		unresolved = firstOf(unresolved, p)
+		if b.Weight = weight; weight > 0 {
+			backends = append(backends, b)
+		}
+	}
+	return backends, unresolved
+}
+
+// backend returns the backend to which a reference of a route leads. A backend with a problem has no host.
+func (d *decision) backend(at, namespace string, ref gw.BackendObjectReference) (routes.Backend, *problem) {
+	name := types.NamespacedName{
+		Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(namespace))), Name: string(ref.Name),
+	}
+	port := ptr.Deref(ref.Port, 0)
+	b := routes.Backend{Name: fmt.Sprintf("%s:%d", name, port)}
+	group, kind := ptr.Deref(ref.Group, ""), ptr.Deref(ref.Kind, "Service")
+	if group != "" || kind != "Service" {
+		return b, problemf(gw.RouteReasonInvalidKind, "%s: %s of group %q is not supported: name a Service", at, kind, group)
+	}
+	from := gw.ReferenceGrantFrom{
+		Group: gw.GroupName, Kind: httpRoute, Namespace: gw.Namespace(namespace),
+	}
+	if name.Namespace != namespace && !d.grants(from, "Service", name.Namespace, name.Name) {
+		return b, problemf(gw.RouteReasonRefNotPermitted,
+			"%s: no ReferenceGrant in namespace %s lets this route refer to Service %s", at, name.Namespace, name.Name)
+	}
+	service, ok := d.Services[name]
+	if !ok {
+		return b, problemf(gw.RouteReasonBackendNotFound, "%s: Service %s does not exist", at, name)
+	}
+	if service.External {
+		return b, problemf(gw.RouteReasonUnsupportedProtocol,
+			"%s: Service %s is of type ExternalName, which is not supported", at, name)
+	}
+	target, ok := service.Ports[port]
+	if !ok {
+		return b, problemf(gw.RouteReasonBackendNotFound, "%s: Service %s has no port %d", at, name, port)
+	}
+	b.Host, b.Port = naming.ServiceHost(name.Name, name.Namespace, d.Fleet.ClusterDomain), target
+	return b, nil
+}

@@ -1,0 +1,277 @@
+package gateways_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/internal/gateways"
+)
+
+func name(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// state returns a state with Gateways, HTTPRoutes and ReferenceGrants from YAML documents. A Gateway without listeners
+// gets one for HTTP on port 80, and an object without a namespace is in the fleet's.
+func state(t *testing.T, documents string) gateways.State {
+	t.Helper()
+	s := gateways.State{
+		Fleet: gateways.Fleet{
+			NamespacedName: name("edge", "fleet"), MaxRoutes: 4, MaxRoutesPerNamespace: 3, ClusterDomain: "cluster.local",
+			Allowed: gw.RouteNamespaces{From: new(gw.NamespacesFromSelector), Selector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{"gateways": "yes"},
+			}},
+		},
+		Namespaces: map[string]gateways.Namespace{
+			"edge":  {UID: "0123456789abcdef", Labels: map[string]string{"gateways": "yes"}},
+			"team":  {UID: "11111111-2222-3333-4444-555555555555", Labels: map[string]string{"team": "a"}},
+			"other": {UID: "ffffffff-2222-3333-4444-555555555555"},
+		},
+		Services: map[types.NamespacedName]gateways.Service{
+			name("edge", "web"):      {Ports: map[int32]int32{80: 80}},
+			name("team", "web"):      {Ports: map[int32]int32{80: 80, 8080: 8080}},
+			name("team", "headless"): {Ports: map[int32]int32{80: 3000}},
+			name("team", "external"): {External: true},
+		},
+		Certificates: map[types.NamespacedName]error{
+			name("edge", "certificate"): nil, name("team", "certificate"): nil,
+			name("edge", "empty"): errors.New("has no tls.crt"),
+		},
+		Ports:     map[gateways.Port]int32{},
+		Served:    map[int32]bool{20000: true},
+		Addresses: map[types.NamespacedName][]string{name("edge", "main"): {"10.0.0.1"}},
+	}
+	for document := range strings.SplitSeq(documents, "\n---\n") {
+		var kind metav1.TypeMeta
+		parse(t, document, &kind)
+		switch kind.Kind {
+		case "Gateway":
+			var g gw.Gateway
+			parse(t, document, &g)
+			if g.Namespace = or(g.Namespace, "edge"); len(g.Spec.Listeners) == 0 {
+				g.Spec.Listeners = []gw.Listener{{Name: "http", Port: 80, Protocol: gw.HTTPProtocolType}}
+			}
+			for _, l := range g.Spec.Listeners {
+				if podPort, ok := map[int32]int32{80: 20000, 443: 20001}[l.Port]; ok {
+					s.Ports[gateways.Port{Gateway: name(g.Namespace, g.Name), Number: l.Port}] = podPort
+				}
+			}
+			s.Gateways = append(s.Gateways, g)
+		case "HTTPRoute":
+			var r gw.HTTPRoute
+			parse(t, document, &r)
+			r.Namespace, r.UID = or(r.Namespace, "edge"), types.UID(or(string(r.UID), "99999999-0000"))
+			s.HTTPRoutes = append(s.HTTPRoutes, r)
+		case "ReferenceGrant":
+			var g gw.ReferenceGrant
+			parse(t, document, &g)
+			s.Grants = append(s.Grants, g)
+		default:
+			t.Fatalf("no kind: %s", document)
+		}
+	}
+	return s
+}
+
+func or(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+func parse(t *testing.T, document string, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(document), into); err != nil {
+		if _, ok := into.(*metav1.TypeMeta); ok && yaml.Unmarshal([]byte(document), into) == nil {
+			return
+		}
+		t.Fatalf("%v\n%s", err, document)
+	}
+}
+
+// summary returns a line for each status: the conditions that are not as they are when all is well, and the number of
+// attached routes.
+func summary(r gateways.Result) (lines []string) {
+	usual := map[string]string{"Conflicted": "False"}
+	conditions := func(list []metav1.Condition) (text string) {
+		for _, c := range list {
+			if want := or(usual[c.Type], "True"); string(c.Status) != want || c.Message != "" || c.Type == "PartiallyInvalid" {
+				text += fmt.Sprintf(" %s=%s %s", c.Type, c.Status, c.Reason)
+			}
+		}
+		return text
+	}
+	for of, g := range r.Gateways {
+		lines = append(lines, "Gateway "+of.String()+":"+conditions(g.Conditions))
+		for _, l := range g.Listeners {
+			kinds := ""
+			if len(l.SupportedKinds) == 0 {
+				kinds = " no kinds"
+			}
+			lines = append(lines, fmt.Sprintf("Gateway %s, listener %s: %d routes%s%s",
+				of, l.Name, l.AttachedRoutes, kinds, conditions(l.Conditions)))
+		}
+	}
+	for of, parents := range r.Parents {
+		for _, p := range parents {
+			lines = append(lines, fmt.Sprintf("HTTPRoute %s, %s:%s", of, p.ParentRef.Name, conditions(p.Conditions)))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+const main = "kind: Gateway\nmetadata: {name: main}\n"
+
+// route returns a route of namespace edge that is attached to the Gateway main.
+func route(spec string) string {
+	return "kind: HTTPRoute\nmetadata: {name: shop}\nspec:\n  parentRefs: [{name: main}]\n" + spec
+}
+
+// TestConditions checks the statuses that the objects get.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	const gateway, listener = "Gateway edge/main:", "Gateway edge/main, listener http: "
+	const backend = "  rules: [{backendRefs: [{name: web, port: 80}]}]\n"
+	ofTeam := func(refs string) string {
+		return "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, " +
+			"allowedRoutes: {namespaces: {from: All}}}]}\n---\n" +
+			"kind: HTTPRoute\nmetadata: {name: shop, namespace: team}\nspec:\n  parentRefs: [{name: main, namespace: edge}]\n" +
+			"  rules: [{backendRefs: [" + refs + "]}]"
+	}
+	grant := func(to string) string {
+		return "\n---\nkind: ReferenceGrant\nmetadata: {name: a, namespace: edge}\nspec: {from: " +
+			"[{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: team}], to: [" + to + "]}"
+	}
+	listeners := func(list string) string {
+		return "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [" + list + "]}\n---\n" + route(backend)
+	}
+	for name, tt := range map[string]struct{ objects, want string }{
+		"all is well": {main + "---\n" + route(backend), gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main:"},
+		"no route":    {main, gateway + "\n" + listener + "0 routes"},
+		"a Gateway of a namespace that is not allowed": {
+			"kind: Gateway\nmetadata: {name: main, namespace: team}",
+			"Gateway team/main, listener http: 0 routes Accepted=False NamespaceNotAllowed Programmed=False Invalid\n" +
+				"Gateway team/main: Accepted=False NamespaceNotAllowed Programmed=False Invalid",
+		},
+		"no address": {
+			"kind: Gateway\nmetadata: {name: new}",
+			"Gateway edge/new, listener http: 0 routes\nGateway edge/new: Programmed=False AddressNotAssigned",
+		},
+		"pods that do not listen yet": {
+			listeners("{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: certificate}]}}"),
+			"Gateway edge/main, listener https: 1 routes Programmed=False Pending\n" +
+				"Gateway edge/main: Programmed=False Pending\nHTTPRoute edge/shop, main:",
+		},
+		"a protocol that is not supported": {
+			listeners("{name: tcp, port: 80, protocol: TCP}"),
+			"Gateway edge/main, listener tcp: 0 routes no kinds Accepted=False UnsupportedProtocol Programmed=False Invalid\n" +
+				"Gateway edge/main: Accepted=False ListenersNotValid Programmed=False Invalid\n" +
+				"HTTPRoute edge/shop, main: Accepted=False NotAllowedByListeners",
+		},
+		"one listener of two is not supported": {
+			listeners("{name: http, port: 80, protocol: HTTP}, {name: tcp, port: 443, protocol: TCP}"),
+			listener + "1 routes\n" +
+				"Gateway edge/main, listener tcp: 0 routes no kinds Accepted=False UnsupportedProtocol Programmed=False Invalid\n" +
+				"Gateway edge/main: Accepted=True ListenersNotValid\nHTTPRoute edge/shop, main:",
+		},
+		"a port for which no port of the pods is left": {
+			listeners("{name: http, port: 81, protocol: HTTP}"),
+			listener + "0 routes Accepted=False PortUnavailable Programmed=False Invalid\n" +
+				gateway + " Accepted=False ListenersNotValid Programmed=False Invalid\n" +
+				"HTTPRoute edge/shop, main: Accepted=False NotAllowedByListeners",
+		},
+		"two listeners with the same host": {
+			listeners("{name: http, port: 80, protocol: HTTP, hostname: a.b}, " +
+				"{name: more, port: 80, protocol: HTTP, hostname: a.b}"),
+			listener + "1 routes Accepted=False HostnameConflict Conflicted=True HostnameConflict Programmed=False Invalid\n" +
+				"Gateway edge/main, listener more: 1 routes Accepted=False HostnameConflict Conflicted=True HostnameConflict " +
+				"Programmed=False Invalid\nGateway edge/main: Accepted=False ListenersNotValid Programmed=False Invalid\n" +
+				"HTTPRoute edge/shop, main:",
+		},
+		"a kind that is not supported": {
+			listeners("{name: http, port: 80, protocol: HTTP, allowedRoutes: {kinds: [{kind: TCPRoute}]}}"),
+			listener + "0 routes no kinds Programmed=False Invalid ResolvedRefs=False InvalidRouteKinds\n" +
+				gateway + " Accepted=True ListenersNotValid\nHTTPRoute edge/shop, main: Accepted=False NotAllowedByListeners",
+		},
+		"a certificate that does not exist": {
+			listeners("{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: none}]}}"),
+			"Gateway edge/main, listener https: 1 routes Programmed=False Invalid ResolvedRefs=False InvalidCertificateRef\n" +
+				"Gateway edge/main: Accepted=True ListenersNotValid Programmed=False Pending\nHTTPRoute edge/shop, main:",
+		},
+		"a certificate of another namespace": {
+			listeners("{name: https, port: 443, protocol: HTTPS, " +
+				"tls: {certificateRefs: [{name: certificate, namespace: team}]}}"),
+			"Gateway edge/main, listener https: 1 routes Programmed=False Invalid ResolvedRefs=False RefNotPermitted\n" +
+				"Gateway edge/main: Accepted=True ListenersNotValid Programmed=False Pending\nHTTPRoute edge/shop, main:",
+		},
+		"a parent without such a listener": {
+			main + "---\n" + strings.Replace(route(backend), "{name: main}", "{name: main, sectionName: https}", 1),
+			gateway + "\n" + listener + "0 routes\nHTTPRoute edge/shop, main: Accepted=False NoMatchingParent",
+		},
+		"another host": {
+			listeners("{name: http, port: 80, protocol: HTTP, hostname: a.b}") + "  hostnames: [c.d]",
+			listener + "0 routes\n" + gateway + "\nHTTPRoute edge/shop, main: Accepted=False NoMatchingListenerHostname",
+		},
+		"another namespace": {
+			main + "---\nkind: HTTPRoute\nmetadata: {name: shop, namespace: team}\n" +
+				"spec: {parentRefs: [{name: main, namespace: edge}]}",
+			gateway + "\n" + listener + "0 routes\nHTTPRoute team/shop, main: Accepted=False NotAllowedByListeners",
+		},
+		"a Service that does not exist": {
+			ofTeam("{name: none, port: 80}"),
+			listener + "1 routes\n" + gateway + "\nHTTPRoute team/shop, main: ResolvedRefs=False BackendNotFound",
+		},
+		"a port that the Service does not have": {
+			ofTeam("{name: web, port: 81}"),
+			listener + "1 routes\n" + gateway + "\nHTTPRoute team/shop, main: ResolvedRefs=False BackendNotFound",
+		},
+		"another kind of backend": {
+			ofTeam("{name: web, group: example.com, kind: Store}"),
+			listener + "1 routes\n" + gateway + "\nHTTPRoute team/shop, main: ResolvedRefs=False InvalidKind",
+		},
+		"a Service with an external name": {
+			ofTeam("{name: external, port: 80}"),
+			listener + "1 routes\n" + gateway + "\nHTTPRoute team/shop, main: ResolvedRefs=False UnsupportedProtocol",
+		},
+		"a Service of another namespace": {
+			ofTeam("{name: web, namespace: edge, port: 80}"),
+			listener + "1 routes\n" + gateway + "\nHTTPRoute team/shop, main: ResolvedRefs=False RefNotPermitted",
+		},
+		"a Service of another namespace, with a grant": {
+			ofTeam("{name: web, namespace: edge, port: 80}") + grant("{group: '', kind: Service}"),
+			listener + "1 routes\n" + gateway + "\nHTTPRoute team/shop, main:",
+		},
+		"a grant for another Service": {
+			ofTeam("{name: web, namespace: edge, port: 80}") + grant("{group: '', kind: Service, name: db}"),
+			listener + "1 routes\n" + gateway + "\nHTTPRoute team/shop, main: ResolvedRefs=False RefNotPermitted",
+		},
+		"one rule of two is not supported": {
+			main + "---\n" + route("  rules: [{matches: [{path: {type: RegularExpression, value: /a}}]}, {}]"),
+			gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue",
+		},
+		"no rule is supported": {
+			main + "---\n" + route("  rules: [{filters: [{type: CORS, cors: {}}]}]"),
+			gateway + "\n" + listener + "0 routes\nHTTPRoute edge/shop, main: Accepted=False UnsupportedValue",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := strings.Split(tt.want, "\n")
+			slices.Sort(want)
+			if diff := cmp.Diff(want, summary(gateways.Decide(state(t, tt.objects)))); diff != "" {
+				t.Errorf("statuses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

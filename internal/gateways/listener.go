@@ -1,0 +1,202 @@
+package gateways
+
+import (
+	"errors"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// listener is a listener of a Gateway, and what has been decided about it.
+type listener struct {
+	gw.Listener
+	gateway *gw.Gateway
+	// podPort is 0 if no port of the pods is for the listener.
+	podPort int32
+	// refused, conflicted and unresolved are what is wrong with the listener; each is nil if nothing is.
+	refused, conflicted, unresolved *problem
+	// attached are the hosts of the routes that are attached, by position in the table.
+	attached map[int][]routes.Host
+}
+
+const httpRoute gw.Kind = "HTTPRoute"
+
+// reasonNamespace is the reason of the condition Accepted for a Gateway of a namespace that the CacheNode does not
+// serve, and for its listeners. The Gateway API has no reason for that.
+const reasonNamespace = "NamespaceNotAllowed"
+
+// readListeners decides what each listener of each Gateway is, without its routes.
+func (d *decision) readListeners() {
+	for i := range d.Gateways {
+		g := &d.Gateways[i]
+		var of []*listener
+		for _, l := range g.Spec.Listeners {
+			of = append(of, &listener{
+				Listener: l, gateway: g, podPort: d.Ports[Port{nameOf(g), l.Port}],
+				refused: d.refuses(g, l), unresolved: d.unresolved(g, l), attached: map[int][]routes.Host{},
+			})
+		}
+		for _, l := range of {
+			l.conflicted = conflicts(l, of)
+		}
+		d.listeners = append(d.listeners, of...)
+	}
+}
+
+// host returns the pattern of the hosts that the listener accepts.
+func (l *listener) host() routes.Host { return routes.Host(ptr.Deref(l.Hostname, "")) }
+
+// serves returns true if requests to the listener can be answered.
+func (l *listener) serves() bool {
+	return l.refused == nil && l.conflicted == nil && (l.unresolved == nil || l.Protocol == gw.HTTPProtocolType)
+}
+
+// refuses returns what keeps a listener from being accepted.
+func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
+	if !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace) {
+		return problemf(reasonNamespace,
+			"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
+			d.Fleet, g.Namespace)
+	}
+	switch l.Protocol {
+	case gw.HTTPProtocolType:
+	case gw.HTTPSProtocolType:
+		if mode := ptr.Deref(ptr.Deref(l.TLS, gw.ListenerTLSConfig{}).Mode, gw.TLSModeTerminate); mode !=
+			gw.TLSModeTerminate {
+			return problemf(gw.ListenerReasonUnsupportedValue, "tls.mode %s is not supported: use Terminate", mode)
+		}
+	default:
+		return problemf(gw.ListenerReasonUnsupportedProtocol,
+			"protocol %s is not supported: use HTTP or HTTPS", l.Protocol)
+	}
+	if d.Ports[Port{nameOf(g), l.Port}] == 0 {
+		return problemf(gw.ListenerReasonPortUnavailable,
+			"no port of the pods is left: spec.gateways.ports of CacheNode %s has fewer ports than its Gateways",
+			d.Fleet)
+	}
+	return nil
+}
+
+// kinds returns the kinds of routes that may attach to the listener and that are supported.
+func (l *listener) kinds() []gw.RouteGroupKind {
+	if l.Protocol != gw.HTTPProtocolType && l.Protocol != gw.HTTPSProtocolType {
+		return nil
+	}
+	if of := l.AllowedRoutes; of != nil && len(of.Kinds) > 0 && !slices.ContainsFunc(of.Kinds, isHTTPRoute) {
+		return nil
+	}
+	return []gw.RouteGroupKind{{Group: ptr.To(gw.Group(gw.GroupName)), Kind: httpRoute}}
+}
+
+func isHTTPRoute(k gw.RouteGroupKind) bool {
+	return k.Kind == httpRoute && ptr.Deref(k.Group, gw.GroupName) == gw.GroupName
+}
+
+// unresolved returns which reference of a listener leads to nothing that can be used.
+func (d *decision) unresolved(g *gw.Gateway, l gw.Listener) *problem {
+	if l.AllowedRoutes != nil {
+		for _, k := range l.AllowedRoutes.Kinds {
+			if !isHTTPRoute(k) {
+				return problemf(gw.ListenerReasonInvalidRouteKinds,
+					"allowedRoutes.kinds: %s is not supported: use HTTPRoute", k.Kind)
+			}
+		}
+	}
+	if l.Protocol != gw.HTTPSProtocolType {
+		return nil
+	}
+	if l.TLS == nil || len(l.TLS.CertificateRefs) == 0 {
+		return problemf(gw.ListenerReasonInvalidCertificateRef, "tls.certificateRefs is empty: name a Secret")
+	}
+	for _, ref := range l.TLS.CertificateRefs {
+		if p := d.certificate(g, ref); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// certificate returns what is wrong with a reference to a certificate.
+func (d *decision) certificate(g *gw.Gateway, ref gw.SecretObjectReference) *problem {
+	group, kind := ptr.Deref(ref.Group, ""), ptr.Deref(ref.Kind, "Secret")
+	if group != "" || kind != "Secret" {
+		return problemf(gw.ListenerReasonInvalidCertificateRef,
+			"tls.certificateRefs: %s of group %q is not supported: name a Secret", kind, group)
+	}
+	own := gw.Namespace(g.Namespace)
+	name := types.NamespacedName{Namespace: string(ptr.Deref(ref.Namespace, own)), Name: string(ref.Name)}
+	from := gw.ReferenceGrantFrom{Group: gw.GroupName, Kind: "Gateway", Namespace: own}
+	if name.Namespace != g.Namespace && !d.grants(from, "Secret", name.Namespace, name.Name) {
+		return problemf(gw.ListenerReasonRefNotPermitted,
+			"tls.certificateRefs: no ReferenceGrant in namespace %s lets this Gateway refer to Secret %s",
+			name.Namespace, name.Name)
+	}
+	err, ok := d.Certificates[name]
+	if !ok {
+		err = errors.New("does not exist")
+	}
+	if err != nil {
+		return problemf(gw.ListenerReasonInvalidCertificateRef, "tls.certificateRefs: Secret %s %v", name, err)
+	}
+	return nil
+}
+
+// conflicts returns the conflict of a listener with an earlier or later listener of its Gateway. Listeners of one port
+// have one protocol and different hosts.
+func conflicts(l *listener, all []*listener) *problem {
+	for _, other := range all {
+		if other == l || other.Port != l.Port {
+			continue
+		}
+		if other.Protocol != l.Protocol {
+			return problemf(gw.ListenerReasonProtocolConflict,
+				"listener %s has protocol %s on the same port", other.Name, other.Protocol)
+		}
+		if other.host() == l.host() {
+			return problemf(gw.ListenerReasonHostnameConflict,
+				"listener %s has the same port and the same hostname", other.Name)
+		}
+	}
+	return nil
+}
+
+// conditions returns the conditions of the listener. served are the ports of the pods on which all ready pods listen.
+func (l *listener) conditions(served map[int32]bool) []metav1.Condition {
+	var missing *problem
+	switch {
+	case firstOf(l.refused, l.conflicted, l.unresolved) != nil:
+		missing = problemf(gw.ListenerReasonInvalid, "see the other conditions")
+	case !served[l.podPort]:
+		missing = problemf(gw.ListenerReasonPending, "not all ready pods listen yet")
+	}
+	refused, generation := firstOf(l.refused, l.conflicted), l.gateway.Generation
+	return []metav1.Condition{
+		unless(refused, gw.ListenerConditionAccepted, gw.ListenerReasonAccepted, generation),
+		ifAny(l.conflicted, gw.ListenerConditionConflicted, gw.ListenerReasonNoConflicts, generation),
+		unless(missing, gw.ListenerConditionProgrammed, gw.ListenerReasonProgrammed, generation),
+		unless(l.unresolved, gw.ListenerConditionResolvedRefs, gw.ListenerReasonResolvedRefs, generation),
+	}
+}
+
+// isNamed returns true if a reference to a parent can mean the listener.
+func (l *listener) isNamed(ref gw.ParentReference) bool {
+	return (ref.SectionName == nil || *ref.SectionName == l.Name) && (ref.Port == nil || *ref.Port == l.Port)
+}
+
+// hosts returns the hosts that both the listener and a route accept. A route without hosts accepts all.
+func (l *listener) hosts(of []gw.Hostname) (hosts []routes.Host) {
+	if len(of) == 0 {
+		return []routes.Host{l.host()}
+	}
+	for _, h := range of {
+		if both, ok := routes.Host(h).Both(l.host()); ok && !slices.Contains(hosts, both) {
+			hosts = append(hosts, both)
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,39 @@
+package gateways
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// allows returns true if namespaces include a namespace. own is the namespace of the object that allows them.
+func (d *decision) allows(allowed *gw.RouteNamespaces, own, namespace string) bool {
+	if allowed == nil {
+		return own == namespace
+	}
+	switch ptr.Deref(allowed.From, gw.NamespacesFromSame) {
+	case gw.NamespacesFromAll:
+		return true
+	case gw.NamespacesFromSelector:
+		selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
+		return err == nil && selector.Matches(labels.Set(d.Namespaces[namespace].Labels))
+	case gw.NamespacesFromSame:
+		return own == namespace
+	default: // None, and what a later version of the API may have
+		return false
+	}
+}
+
+// grants returns true if a ReferenceGrant lets an object of a kind and a namespace refer to an object of a kind of
+// Kubernetes' core in another namespace.
+func (d *decision) grants(from gw.ReferenceGrantFrom, kind gw.Kind, namespace, name string) bool {
+	return slices.ContainsFunc(d.Grants, func(g gw.ReferenceGrant) bool {
+		return g.Namespace == namespace && slices.Contains(g.Spec.From, from) &&
+			slices.ContainsFunc(g.Spec.To, func(to gw.ReferenceGrantTo) bool {
+				return to.Group == "" && to.Kind == kind && (to.Name == nil || string(*to.Name) == name)
+			})
+	})
+}

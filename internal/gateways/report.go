@@ -1,0 +1,69 @@
+package gateways
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// reportGateways completes the statuses of the Gateways.
+func (d *decision) reportGateways() {
+	for i := range d.Gateways {
+		g := &d.Gateways[i]
+		status := gw.GatewayStatus{}
+		for _, a := range d.Addresses[nameOf(g)] {
+			status.Addresses = append(status.Addresses, gw.GatewayStatusAddress{
+				Type: ptr.To(gw.IPAddressType), Value: a,
+			})
+		}
+		invalid, accepted, programmed := false, 0, 0
+		for _, l := range d.listeners {
+			if l.gateway != g {
+				continue
+			}
+			if l.refused == nil && l.conflicted == nil {
+				accepted++
+			}
+			invalid = invalid || l.refused != nil || l.conflicted != nil || l.unresolved != nil
+			if l.serves() && d.Served[l.podPort] {
+				programmed++
+			}
+			kinds := l.kinds()
+			if kinds == nil {
+				kinds = []gw.RouteGroupKind{} // an empty list is written, and a missing one is not
+			}
+			status.Listeners = append(status.Listeners, gw.ListenerStatus{
+				Name: l.Name, SupportedKinds: kinds, AttachedRoutes: int32(len(l.attached)), //nolint:gosec // see maxRoutes
+				Conditions: l.conditions(d.Served),
+			})
+		}
+		status.Conditions = d.gatewayConditions(g, accepted, programmed, invalid)
+		d.result.Gateways[nameOf(g)] = status
+	}
+}
+
+// gatewayConditions returns the conditions of a Gateway, of which a number of listeners are accepted and programmed.
+// invalid is true if something is wrong with a listener.
+func (d *decision) gatewayConditions(g *gw.Gateway, accepted, programmed int, invalid bool) []metav1.Condition {
+	var refused, missing *problem
+	switch {
+	case !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace):
+		refused = problemf(reasonNamespace,
+			"CacheNode %s serves no Gateways of this namespace: see its spec.gateways.allowedNamespaces", d.Fleet)
+	case accepted == 0:
+		refused = problemf(gw.GatewayReasonListenersNotValid, "no listener is accepted: see their conditions")
+	}
+	switch {
+	case refused != nil:
+		missing = problemf(gw.GatewayReasonInvalid, "the Gateway is not accepted")
+	case len(d.Addresses[nameOf(g)]) == 0:
+		missing = problemf(gw.GatewayReasonAddressNotAssigned, "the Service of the Gateway has no address yet")
+	case programmed == 0:
+		missing = problemf(gw.GatewayReasonPending, "not all ready pods listen on a port of the Gateway yet")
+	}
+	a := unless(refused, gw.GatewayConditionAccepted, gw.GatewayReasonAccepted, g.Generation)
+	if refused == nil && invalid { // true, with the reason of a problem
+		a.Reason, a.Message = string(gw.GatewayReasonListenersNotValid), "see the conditions of the listeners"
+	}
+	return []metav1.Condition{a, unless(missing, gw.GatewayConditionProgrammed, gw.GatewayReasonProgrammed, g.Generation)}
+}

@@ -1,0 +1,151 @@
+package gateways
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// compiled is a route as it is in the table, and what is wrong with it; each problem is nil if there is none.
+type compiled struct {
+	route routes.Route
+	// refused says why no rule can be served. partial says which rules are left out. unresolved says which backend
+	// cannot be used.
+	refused, partial, unresolved *problem
+}
+
+// conditions returns the conditions of the route for a parent. refused is nil if the parent accepts the route.
+func (c compiled) conditions(refused *problem, generation int64) []metav1.Condition {
+	list := []metav1.Condition{
+		unless(refused, gw.RouteConditionAccepted, gw.RouteReasonAccepted, generation),
+		unless(c.unresolved, gw.RouteConditionResolvedRefs, gw.RouteReasonResolvedRefs, generation),
+	}
+	if c.partial != nil && refused == nil {
+		list = append(list, ifAny(c.partial, gw.RouteConditionPartiallyInvalid, "", generation))
+	}
+	return list
+}
+
+// compile turns an HTTPRoute into a route of the table. Rules that nginx or this version cannot do are left out.
+func (d *decision) compile(r *gw.HTTPRoute) compiled {
+	c := compiled{route: routes.Route{Namespace: r.Namespace, Name: r.Name, Site: d.site(r)}}
+	var problems []string
+	for i, rule := range r.Spec.Rules {
+		at := fmt.Sprintf("spec.rules[%d]", i)
+		compiledRule, p := d.rule(at, rule)
+		if p != "" {
+			problems = append(problems, p)
+			continue
+		}
+		backends, unresolved := d.backends(at, r.Namespace, rule.BackendRefs)
+		compiledRule.Backends, c.unresolved = backends, firstOf(c.unresolved, unresolved)
+		c.route.Rules = append(c.route.Rules, compiledRule)
+	}
+	if len(problems) > 0 {
+		// The specification defines how the message begins.
+		c.partial = problemf(gw.RouteReasonUnsupportedValue, "Dropped Rule: %s", strings.Join(problems, "; "))
+		if len(c.route.Rules) == 0 {
+			c.refused = problemf(gw.RouteReasonUnsupportedValue, "%s", strings.Join(problems, "; "))
+		}
+	}
+	return c
+}
+
+// site returns the name of the site of a route. It begins with the namespace, so that a purge can name all sites of a
+// namespace. A namespace or a route that is deleted and created again is another site.
+func (d *decision) site(r *gw.HTTPRoute) string {
+	digits := func(uid types.UID, most int) string {
+		plain := strings.ReplaceAll(string(uid), "-", "")
+		return plain[:min(most, len(plain))]
+	}
+	return digits(d.Namespaces[r.Namespace].UID, 12) + "." + digits(r.UID, 8) + "." + r.Name
+}
+
+// rule returns a rule without its backends; problem says what it asks for that is not supported.
+func (d *decision) rule(at string, r gw.HTTPRouteRule) (rule routes.Rule, problem string) {
+	switch {
+	case r.Timeouts != nil:
+		return rule, at + ".timeouts: is not supported"
+	case r.Retry != nil:
+		return rule, at + ".retry: is not supported"
+	case r.SessionPersistence != nil:
+		return rule, at + ".sessionPersistence: is not supported: a cache answers for the backends"
+	}
+	matches := r.Matches
+	if len(matches) == 0 { // the API server sets this match
+		matches = []gw.HTTPRouteMatch{{}}
+	}
+	for i, m := range matches {
+		match, problem := match(fmt.Sprintf("%s.matches[%d]", at, i), m)
+		if problem != "" {
+			return rule, problem
+		}
+		rule.Matches = append(rule.Matches, match)
+	}
+	for i, f := range r.Filters {
+		if problem := filter(fmt.Sprintf("%s.filters[%d]", at, i), f, &rule); problem != "" {
+			return rule, problem
+		}
+	}
+	for i, b := range r.BackendRefs {
+		if len(b.Filters) > 0 {
+			return rule, fmt.Sprintf("%s.backendRefs[%d].filters: is not supported: use filters of the rule", at, i)
+		}
+	}
+	return rule, ""
+}
+
+// headerName matches the names of headers for which nginx has variables.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
+
+// match returns a match; problem says what it asks for that is not supported.
+func match(at string, m gw.HTTPRouteMatch) (match routes.Match, problem string) {
+	match.Path = routes.Path{Value: "/"}
+	if m.Path != nil {
+		value := ptr.Deref(m.Path.Value, "/")
+		decoded, err := url.PathUnescape(value)
+		switch kind := ptr.Deref(m.Path.Type, gw.PathMatchPathPrefix); {
+		case kind != gw.PathMatchExact && kind != gw.PathMatchPathPrefix:
+			return match, fmt.Sprintf("%s.path.type: %s is not supported: use Exact or PathPrefix", at, kind)
+		case err != nil || strings.ContainsRune(decoded, 0):
+			return match, fmt.Sprintf("%s.path.value: %q is no path", at, value)
+		case kind == gw.PathMatchExact:
+			match.Path = routes.Path{Value: decoded, Exact: true}
+		case decoded != "/":
+			match.Path.Value = strings.TrimSuffix(decoded, "/")
+		}
+	}
+	match.Method = string(ptr.Deref(m.Method, ""))
+	for i, h := range m.Headers {
+		at := fmt.Sprintf("%s.headers[%d]", at, i)
+		if kind := ptr.Deref(h.Type, gw.HeaderMatchExact); kind != gw.HeaderMatchExact {
+			return match, fmt.Sprintf("%s.type: %s is not supported: use Exact", at, kind)
+		}
+		if !headerName.MatchString(string(h.Name)) {
+			return match, fmt.Sprintf("%s.name: %q is not supported: use letters, digits and hyphens", at, h.Name)
+		}
+		same := func(p routes.Pair) bool { return strings.EqualFold(p.Name, string(h.Name)) }
+		if !slices.ContainsFunc(match.Headers, same) { // of equivalent names, the first counts
+			match.Headers = append(match.Headers, routes.Pair{Name: strings.ToLower(string(h.Name)), Value: h.Value})
+		}
+	}
+	for i, q := range m.QueryParams {
+		at := fmt.Sprintf("%s.queryParams[%d]", at, i)
+		if kind := ptr.Deref(q.Type, gw.QueryParamMatchExact); kind != gw.QueryParamMatchExact {
+			return match, fmt.Sprintf("%s.type: %s is not supported: use Exact", at, kind)
+		}
+		if same := func(p routes.Pair) bool { return p.Name == string(q.Name) }; !slices.ContainsFunc(match.Query, same) {
+			match.Query = append(match.Query, routes.Pair{Name: string(q.Name), Value: q.Value})
+		}
+	}
+	return match, ""
+}

@@ -1,0 +1,123 @@
+package gateways_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// TestTable checks what becomes of a route's hosts, matches, filters and backends.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	got := gateways.Decide(state(t, `
+kind: Gateway
+metadata: {name: main}
+spec:
+  listeners:
+  - name: all
+    port: 80
+    protocol: HTTP
+    allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {team: a}}}}
+  - {name: some, port: 80, protocol: HTTP, hostname: "*.example.com", allowedRoutes: {namespaces: {from: All}}}
+---
+kind: HTTPRoute
+metadata: {name: shop, namespace: team, uid: 0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9}
+spec:
+  parentRefs: [{name: main, namespace: edge}, {name: main, namespace: edge, sectionName: some}, {name: another}]
+  hostnames: [www.example.com, "*.com", example.org]
+  rules:
+  - matches:
+    - path: {type: Exact, value: /a%20b/}
+      method: POST
+    - path: {type: PathPrefix, value: /api/}
+      headers: [{name: X-Version, value: "1"}, {name: x-version, value: "2"}]
+      queryParams: [{name: page, value: "1"}, {name: Page, value: "2"}, {name: page, value: "3"}]
+    filters:
+    - type: RequestHeaderModifier
+      requestHeaderModifier: {set: [{name: X-Set, value: a}], add: [{name: X-Add, value: b}], remove: [X-Remove]}
+    backendRefs:
+    - {name: web, port: 8080}
+    - {name: headless, port: 80, weight: 3}
+    - {name: none, port: 80, weight: 2}
+    - {name: web, port: 80, weight: 0}
+  - filters:
+    - type: RequestRedirect
+      requestRedirect: {scheme: https, hostname: example.org, port: 8443, statusCode: 301}
+`)).Table
+	want := routes.Table{
+		Listeners: []routes.Listener{
+			{
+				Gateway: "edge/main", Name: "all", Port: 80, PodPort: 20000, Attached: []routes.Attachment{
+					{Route: "team/shop", Hosts: []routes.Host{"*.com", "example.org", "www.example.com"}},
+				},
+			},
+			{
+				Gateway: "edge/main", Name: "some", Port: 80, PodPort: 20000, Host: "*.example.com", Attached: []routes.Attachment{
+					{Route: "team/shop", Hosts: []routes.Host{"*.example.com", "www.example.com"}},
+				},
+			},
+		},
+		Routes: []routes.Route{{
+			Namespace: "team", Name: "shop", Site: "111111112222.0a1b2c3d.shop", Rules: []routes.Rule{
+				{
+					Matches: []routes.Match{
+						{Path: routes.Path{Value: "/a b/", Exact: true}, Method: "POST"},
+						{
+							Path: routes.Path{Value: "/api"}, Headers: []routes.Pair{{Name: "x-version", Value: "1"}},
+							Query: []routes.Pair{{Name: "page", Value: "1"}, {Name: "Page", Value: "2"}},
+						},
+					},
+					Headers: routes.HeaderChanges{
+						Set: []routes.Pair{{Name: "X-Set", Value: "a"}}, Add: []routes.Pair{{Name: "X-Add", Value: "b"}},
+						Remove: []string{"X-Remove"},
+					},
+					Backends: []routes.Backend{
+						{Name: "team/web:8080", Host: "web.team.svc.cluster.local", Port: 8080, Weight: 1},
+						{Name: "team/headless:80", Host: "headless.team.svc.cluster.local", Port: 3000, Weight: 3},
+						{Name: "team/none:80", Weight: 2},
+					},
+				},
+				{
+					Matches:  []routes.Match{{Path: routes.Path{Value: "/"}}},
+					Redirect: &routes.Redirect{Status: 301, Scheme: "https", Host: "example.org", Port: 8443},
+				},
+			},
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// TestBounds checks that older routes keep their places if there are more routes than the CacheNode allows.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	objects := []string{
+		"kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, " +
+			"allowedRoutes: {namespaces: {from: All}}}]}",
+	}
+	for i, namespace := range []string{"team", "team", "edge", "team", "team", "other", "edge"} {
+		objects = append(objects, fmt.Sprintf("kind: HTTPRoute\nmetadata: {name: r%d, namespace: %s, creationTimestamp: "+
+			"\"2026-11-28T00:00:0%dZ\"}\nspec: {parentRefs: [{name: main, namespace: edge}], rules: [{}]}", i, namespace, 9-i))
+	}
+	got := gateways.Decide(state(t, strings.Join(objects, "\n---\n")))
+	var attached []string
+	for _, r := range got.Table.Routes {
+		attached = append(attached, r.ID())
+	}
+	want := []string{"edge/r6", "other/r5", "team/r4", "team/r3"} // the oldest first
+	if diff := cmp.Diff(want, attached); diff != "" {
+		t.Errorf("attached routes (-want +got):\n%s", diff)
+	}
+	for _, refused := range []string{"edge/r2", "team/r1", "team/r0"} {
+		namespace, of, _ := strings.Cut(refused, "/")
+		if c := got.Parents[name(namespace, of)][0].Conditions[0]; c.Status != "False" || c.Reason != "TooManyRoutes" {
+			t.Errorf("%s: %s=%s %s", refused, c.Type, c.Status, c.Reason)
+		}
+	}
+}
