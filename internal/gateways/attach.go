@@ -1,7 +1,6 @@
 package gateways
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -20,10 +19,7 @@ const reasonTooMany = "TooManyRoutes"
 // come first, so a newer route never takes the place of an older one.
 func (d *decision) attachRoutes() {
 	all := slices.Clone(d.HTTPRoutes)
-	slices.SortFunc(all, func(a, b gw.HTTPRoute) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-			cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
-	})
+	slices.SortFunc(all, func(a, b gw.HTTPRoute) int { return byAge(&a, &b) })
 	inNamespace := map[string]int{}
 	for i := range all {
 		r := &all[i]

@@ -6,6 +6,8 @@
 package gateways
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
@@ -94,6 +96,13 @@ type decision struct {
 	State
 	listeners []*listener
 	result    Result
+}
+
+// byAge compares two objects of a kind: the older one comes first, and of two of the same age the one whose namespace
+// and name come first (Gateway API, guidelines for conflicts).
+func byAge(a, b metav1.Object) int {
+	first, second := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	return cmp.Or(first.Compare(second.Time), cmp.Compare(nameOf(a).String(), nameOf(b).String()))
 }
 
 func nameOf(o metav1.Object) types.NamespacedName {

@@ -9,7 +9,8 @@ import (
 func TestScope(t *testing.T) {
 	t.Parallel()
 	block := Block{
-		Map("$host:$other", "$kind", D("default", Expression("$fallback")), Row(Expression("~^(?<label>[^.]*)$"), Expression("$label"))),
+		Map("$host:$other", "$kind",
+			D("default", Expression("$fallback")), Row(Expression("~^(?<label>[^.]*)$"), Expression("$label"))),
 		B("split_clients", []Argument{Expression("$kind"), Expression("$half")}, D("*", Literal("a"))),
 		D("js_set", Expression("$noted"), Literal("script.noted")),
 		B("server", nil,

@@ -1,0 +1,60 @@
+package gateways_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/gateways"
+)
+
+func TestAssignPorts(t *testing.T) {
+	t.Parallel()
+	gateway := func(of string, age int64, ports ...int32) gw.Gateway {
+		g := gw.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: of, CreationTimestamp: metav1.Unix(age, 0)}}
+		for _, p := range ports {
+			g.Spec.Listeners = append(g.Spec.Listeners, gw.Listener{Port: p})
+		}
+		return g
+	}
+	port := func(of string, number int32) gateways.Port {
+		return gateways.Port{Gateway: name("edge", of), Number: number}
+	}
+	type ports = map[gateways.Port]int32
+	for name, tt := range map[string]struct {
+		gateways   []gw.Gateway
+		kept, want ports
+	}{
+		"none": {nil, ports{port("gone", 80): 100}, ports{}},
+		"the oldest first": {
+			[]gw.Gateway{gateway("b", 2, 80), gateway("c", 1, 443, 80, 80), gateway("a", 2, 80)},
+			nil,
+			ports{port("c", 443): 100, port("c", 80): 101, port("a", 80): 102},
+		},
+		"kept": {
+			[]gw.Gateway{gateway("new", 1, 80), gateway("old", 2, 80)},
+			ports{port("old", 80): 100},
+			ports{port("old", 80): 100, port("new", 80): 101},
+		},
+		"a pod may still serve those of a Gateway that is gone": {
+			[]gw.Gateway{gateway("new", 1, 80, 81)},
+			ports{port("gone", 80): 100, port("new", 82): 102},
+			ports{port("new", 80): 101},
+		},
+		"another range": {
+			[]gw.Gateway{gateway("a", 1, 80), gateway("b", 1, 80)},
+			ports{port("a", 80): 99, port("b", 80): 103},
+			ports{port("a", 80): 100, port("b", 80): 101},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := gateways.AssignPorts(tt.gateways, tt.kept, gateways.Range{From: 100, To: 102})
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("ports (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
