@@ -5,7 +5,7 @@ import (
 )
 
 // CacheNode is an HTTP cache on local disks. Its pods run nginx with a separate thread pool, cache and share of the
-// keys for each disk. So a disk that blocks holds up only the requests that need it.
+// keys for each disk. So a disk that blocks delays only the requests that need this disk.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -29,8 +29,8 @@ type CacheNode struct {
 	// +required
 	Spec CacheNodeSpec `json:"spec"`
 
-	// status is the observed state. Until the operator has looked, observedGeneration is -1, so that kstatus reports
-	// InProgress.
+	// status is the observed state. Until the operator handles the CacheNode for the first time, observedGeneration is
+	// -1, so that kstatus reports InProgress.
 	// +optional
 	// +kubebuilder:default={observedGeneration:-1}
 	Status CacheNodeStatus `json:"status,omitempty"`
@@ -55,8 +55,8 @@ type CacheNodeList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryTier) || !has(self.memoryTier.size) || !isQuantity(string(self.memoryTier.size)) || (has(self.memoryTier.enabled) && !self.memoryTier.enabled) || !has(self.pod) || !has(self.pod.resources) || !has(self.pod.resources.requests) || !('memory' in self.pod.resources.requests) || !isQuantity(string(self.pod.resources.requests['memory'])) || quantity(string(self.memoryTier.size)).compareTo(quantity(string(self.pod.resources.requests['memory']))) <= 0",message="memoryTier.size: is more than pod.resources.requests.memory, which the node may not have: lower it, or raise the request",fieldPath=".memoryTier.size"
 // +kubebuilder:validation:XValidation:rule="!has(self.routing) || !has(self.routing.mode) || self.routing.mode != 'Sharded' || !has(self.listen) || ((!has(self.listen.port) || !(self.listen.port in [8088, 8089])) && (!has(self.listen.tls) || !has(self.listen.tls.port) || !(self.listen.tls.port in [8088, 8089])))",message="listen: ports 8088 and 8089 are for the other pods with routing.mode Sharded: choose another",fieldPath=".listen"
 type CacheNodeSpec struct {
-	// replicas is the number of pods. Each pod has its own volume for each disk. Leave it out with placement.perNode,
-	// because the operator then sets it. Range 0 to 1000, default 1.
+	// replicas is the number of pods. Each pod has its own volume for each disk. With placement.perNode, leave replicas
+	// out, because the operator then sets it. Range 0 to 1000, default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -69,8 +69,8 @@ type CacheNodeSpec struct {
 	Placement Placement `json:"placement,omitempty"`
 
 	// disks are the disks of each pod, 1 to 32, keyed by name. Their order does not matter. Adding or removing a disk
-	// moves hardly more keys than necessary. The operator replaces the pods one after another, and their other disks stay
-	// warm. It deletes the claims of a disk that is removed.
+	// moves little more than the minimum number of keys. The operator then replaces the pods one after another, and the
+	// objects on their other disks stay cached. The operator deletes the claims of a removed disk.
 	// +required
 	// +listType=map
 	// +listMapKey=name
@@ -85,21 +85,21 @@ type CacheNodeSpec struct {
 	// +kubebuilder:default={}
 	PersistentVolumeClaimRetentionPolicy ClaimRetentionPolicy `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
 
-	// origin is where the cache gets objects that it does not have.
+	// origin defines the servers from which the cache fetches objects that it does not have.
 	// +required
 	Origin Origin `json:"origin"`
 
-	// hosts are the names that the cache serves (server_name). A request for any other name gets 421 (Misdirected Request)
-	// and reaches neither cache nor origin. "*.example.com" stands for every name below example.com. Empty means that any
-	// name is served. Strangers can then fill the disks by inventing names, as long as the cache key has Host in it. At
-	// most 64 names.
+	// hosts are the names that the cache serves (server_name). A request for any other name gets 421 (Misdirected
+	// Request) and reaches neither cache nor origin. "*.example.com" matches every name below example.com. Empty means
+	// that any name is served. If cache.key contains Host, strangers can then fill the disks by inventing names. At most
+	// 64 names.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.all(h, h.matches('^([*][.])?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$'))",message="hosts: each must be a lower-case DNS name such as cdn.example.com, or *.example.com; no port, scheme or path"
 	Hosts []Hostname `json:"hosts,omitempty"`
 
-	// cache says what is cached, under which key and for how long.
+	// cache defines which responses are cached, under which key and for how long.
 	// +optional
 	// +kubebuilder:default={}
 	Cache CachePolicy `json:"cache,omitempty"`
@@ -122,7 +122,7 @@ type CacheNodeSpec struct {
 	// +kubebuilder:default={}
 	IO IO `json:"io,omitempty"`
 
-	// listen is where the pods accept requests.
+	// listen configures how the pods accept requests from clients, for example the ports and TLS.
 	// +optional
 	// +kubebuilder:default={}
 	Listen Listen `json:"listen,omitempty"`
@@ -132,12 +132,12 @@ type CacheNodeSpec struct {
 	// +kubebuilder:default={}
 	Logs Logs `json:"logs,omitempty"`
 
-	// headers are what the pods change in headers of requests to the origin and of responses to clients.
+	// headers defines which headers the pods set or remove, in requests to the origin and in responses to clients.
 	// +optional
 	// +kubebuilder:default={}
 	Headers Headers `json:"headers,omitzero"`
 
-	// monitoring says what is measured.
+	// monitoring configures the measurement of requests.
 	// +optional
 	// +kubebuilder:default={}
 	Monitoring Monitoring `json:"monitoring,omitempty"`
@@ -167,8 +167,8 @@ type CacheNodeSpec struct {
 // Placement says on which nodes the pods run.
 type Placement struct {
 	// perNode runs one pod on each node that pod.nodeSelector, pod.affinity and pod.tolerations allow. The operator then
-	// sets spec.replicas to the number of such nodes, through the scale subresource. A node that joins gets a pod; for a
-	// node that leaves, a pod is removed. At most 1000 nodes. Default false.
+	// sets spec.replicas to the number of such nodes, through the scale subresource. When a node joins, the operator
+	// adds a pod. When a node leaves, the operator removes a pod. At most 1000 nodes. Default false.
 	// +optional
 	PerNode bool `json:"perNode,omitempty"`
 }
@@ -179,24 +179,26 @@ type Placement struct {
 // +kubebuilder:validation:MaxLength=253
 type Hostname string
 
-// Duration is a time such as "90s", "1h30m" or "500ms". It has whole numbers with the units h, m, s and ms, as in
-// Gateway API's GEP-2257.
+// Duration is a time such as "90s", "1h30m" or "500ms". It consists of whole numbers with the units h, m, s and ms,
+// as in Gateway API's GEP-2257.
 //
 // +kubebuilder:validation:MinLength=2
 // +kubebuilder:validation:MaxLength=32
 // +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$')",message="must be a duration such as 90s, 1h30m or 500ms: whole numbers with the units h, m, s and ms"
 type Duration string
 
-// ClaimRetentionPolicy is a StatefulSet's persistentVolumeClaimRetentionPolicy, carried out by the operator.
+// ClaimRetentionPolicy works like a StatefulSet's persistentVolumeClaimRetentionPolicy, but the operator carries it
+// out.
 type ClaimRetentionPolicy struct {
-	// whenDeleted is what happens to the claims when the CacheNode is deleted: Delete (default) or Retain. A cache can be
-	// filled again, but nobody can use the disks that a forgotten claim holds.
+	// whenDeleted decides what happens to the claims when the CacheNode is deleted: Delete (default) or Retain. A cache
+	// can be filled again, but nobody can use the disks that a forgotten claim holds.
 	// +optional
 	// +kubebuilder:default=Delete
 	WhenDeleted ClaimRetention `json:"whenDeleted,omitempty"`
 
-	// whenScaled is what happens to the claims of pods that are scaled away: Retain (default) or Delete. With Retain, a
-	// pod that comes back finds its cache warm. With placement.perNode, the claims are always deleted.
+	// whenScaled decides what happens to the claims of pods that are removed by scaling down: Retain (default) or
+	// Delete. With Retain, a pod that comes back finds its cache warm. With placement.perNode, the claims are always
+	// deleted.
 	// +optional
 	// +kubebuilder:default=Retain
 	WhenScaled ClaimRetention `json:"whenScaled,omitempty"`

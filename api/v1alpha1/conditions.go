@@ -1,26 +1,28 @@
 package v1alpha1
 
-// Conditions of a CacheNode. Reconciling and Stalled are for kstatus, which tools such as Flux and kubectl wait read. A
-// CacheNode with Stalled is Failed, one with Reconciling is InProgress, any other is Current.
+// Conditions of a CacheNode. Reconciling and Stalled are for tools that read kstatus, such as Flux and kubectl wait.
+// For these tools, a CacheNode is Failed while Stalled is true, InProgress while Reconciling is true, and Current
+// otherwise.
 const (
 	// ConditionReady is true when every pod is ready and runs what the spec asks for.
 	ConditionReady = "Ready"
 	// ConditionAccepted is true when the spec is valid and the Secrets and ConfigMaps that it names exist. While it is
-	// false, the pods keep what was accepted last.
+	// false, the pods keep running with the spec that was accepted last.
 	ConditionAccepted = "Accepted"
 	// ConditionAvailable is true when at least one pod is ready, so that the Service answers.
 	ConditionAvailable = "Available"
-	// ConditionProgressing is true while pods are created, replaced or removed, or have yet to take a configuration.
+	// ConditionProgressing is true while pods are created, replaced or removed, or do not run the new configuration yet.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is true when pods do not start or are missing although nothing is rolled out, a pod refused the
-	// configuration, a disk is out of use, or the limit of the namespace leaves out volumes. It is also true when an
-	// agent does not answer or the operator fails. docs/reference/conditions.md has all cases.
+	// ConditionDegraded is true when a part of the CacheNode has a fault. For example, pods do not start or are missing
+	// although nothing is rolled out, a pod refused the configuration, or a disk is out of use. Other faults are volumes
+	// that are missing because of the namespace's limit, an agent that does not answer, and an operator that fails.
+	// docs/reference/conditions.md lists all cases.
 	ConditionDegraded = "Degraded"
-	// ConditionOutdated is true when a pod has an agent or an nginx that is older than it should be, although the pod
-	// works.
+	// ConditionOutdated is true when a pod has an agent or an nginx that is too old, or an agent that is too new. Such a
+	// pod still works.
 	ConditionOutdated = "Outdated"
 	// ConditionEvictionsWait is true while the PodDisruptionBudget refuses evictions because pods of cordoned nodes hand
-	// their keys over. Its message names the budget and the time.
+	// their keys over. The message names the budget, and the time until which the budget refuses evictions.
 	ConditionEvictionsWait = "EvictionsWait"
 	// ConditionReconciling is true while the pods do not yet run what the spec asks for.
 	ConditionReconciling = "Reconciling"
@@ -36,16 +38,16 @@ const (
 	ReasonAccepted = "Accepted"
 	// ReasonInvalidSpec means that the spec is wrong. The message names the fields and the remedies.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonReferenceNotFound means that a Secret, ConfigMap or key that the spec names does not exist yet. The CacheNode
-	// recovers when it is created.
+	// ReasonReferenceNotFound means that a Secret, ConfigMap or key that the spec names does not exist yet. The
+	// CacheNode recovers when the missing object or key is created.
 	ReasonReferenceNotFound = "ReferenceNotFound"
 	// ReasonInvalidReference means that a Secret or ConfigMap exists but holds no valid certificates. The CacheNode
-	// recovers when it is corrected.
+	// recovers when the content of this object is corrected.
 	ReasonInvalidReference = "InvalidReference"
 	// ReasonNameTaken means that an object that the CacheNode needs exists and belongs to somebody else. The CacheNode
 	// recovers within a minute after that object is gone.
 	ReasonNameTaken = "NameTaken"
-	// ReasonRollingOut means that pods are created, replaced or removed, or have yet to take a configuration.
+	// ReasonRollingOut means that pods are created, replaced or removed, or do not run the new configuration yet.
 	ReasonRollingOut = "RollingOut"
 	// ReasonRolledOut means that every pod runs what the spec asks for.
 	ReasonRolledOut = "RolledOut"
@@ -59,8 +61,8 @@ const (
 	ReasonPodsNotReady = "PodsNotReady"
 	// ReasonAsExpected means that nothing is wrong.
 	ReasonAsExpected = "AsExpected"
-	// ReasonConfigRefused means that a pod refused the configuration. The other pods never took it, and all run the
-	// previous one.
+	// ReasonConfigRefused means that a pod refused the configuration. The other pods never ran it, and all pods run the
+	// previous configuration.
 	ReasonConfigRefused = "ConfigRefused"
 	// ReasonDiskFailed means that a disk of a pod is out of use and its keys are on the pod's other disks.
 	ReasonDiskFailed = "DiskFailed"
@@ -71,46 +73,51 @@ const (
 	ReasonKeyMovement = "KeyMovementNotAcknowledged"
 	// ReasonDiskMissing means that a disk could not be mounted and a placeholder is in its place.
 	ReasonDiskMissing = "DiskMissing"
-	// ReasonPathTaken means that another volume of a node has the path of a disk, a path inside it or a path around it.
-	// The CacheNode recovers when that volume is gone.
+	// ReasonPathTaken means that another volume of a node uses the path of a disk, a path inside this path, or a parent
+	// of this path. The CacheNode recovers when that volume is gone.
 	ReasonPathTaken = "PathTaken"
-	// ReasonTooManyVolumes means that the CacheNodes of the namespace have as many volumes as they may have together.
+	// ReasonTooManyVolumes means that the CacheNode needs more volumes than the limit of the namespace allows. All
+	// CacheNodes of the namespace share this limit.
 	ReasonTooManyVolumes = "TooManyVolumes"
 	// ReasonReferenceMissing means that an origin Service or the StorageClass of a disk does not exist. The spec is
-	// accepted all the same, as it may be created later.
+	// accepted nevertheless, because the missing object may be created later.
 	ReasonReferenceMissing = "ReferenceMissing"
-	// ReasonAgentTooOld means that the agents of some pods do not know something that the spec asks for. Recreated pods
-	// have a newer agent.
+	// ReasonAgentTooOld means that the agents of some pods are too old for a feature that the spec asks for. Recreated
+	// pods have a newer agent.
 	ReasonAgentTooOld = "AgentTooOld"
-	// ReasonSecurityFix means that the agents of some pods lack a fix of a security hole. Recreated pods have it.
+	// ReasonSecurityFix means that the agents of some pods lack a fix of a security hole. Recreated pods have an agent
+	// with the fix.
 	ReasonSecurityFix = "SecurityFix"
-	// ReasonNginxTooOld means that some pods run a version of nginx below 1.30.4, which has security holes.
+	// ReasonNginxTooOld means that some pods run a version of nginx with known security holes: below 1.30.4, or below
+	// 1.31.3 in the mainline branch 1.31.
 	ReasonNginxTooOld = "NginxTooOld"
 	// ReasonVersionSkew means that the agents of some pods are more than one minor version older or newer than the
-	// operator, with which they are not tested. Recreated pods have the operator's.
+	// operator. Such agents are not tested with this operator. Recreated pods have an agent of the operator's version.
 	ReasonVersionSkew = "VersionSkew"
-	// ReasonAgentOutdated means that the agents of some pods are older than the operator, and still have a fault.
-	// Recreated pods have a newer agent.
+	// ReasonAgentOutdated means that the agents of some pods are older than the operator, and have a fault that newer
+	// agents do not have. Recreated pods have a newer agent.
 	ReasonAgentOutdated = "AgentOutdated"
-	// ReasonHandingOver means that pods of cordoned nodes hand their keys over, and may not be evicted until then.
-	// ReasonHandedOver means that they have.
+	// ReasonHandingOver means that pods of cordoned nodes hand their keys over, and may not be evicted before the end of
+	// the hand-over. ReasonHandedOver means that these pods have handed their keys over.
 	ReasonHandingOver = "HandingOver"
 	ReasonHandedOver  = "HandedOver"
-	// ReasonCordonFirst means that the budget allows evictions only after the cordon of a node, and a hand-over.
+	// ReasonCordonFirst means that the PodDisruptionBudget allows evictions only after a node is cordoned and its pods
+	// have handed their keys over.
 	ReasonCordonFirst = "CordonFirst"
-	// ReasonBudgetOpen means that the budget allows evictions as disruption.maxUnavailable says.
+	// ReasonBudgetOpen means that the PodDisruptionBudget allows evictions within disruption.maxUnavailable.
 	ReasonBudgetOpen = "BudgetOpen"
 	// ReasonCertificateExpires means that the certificate of listen.tls expires soon. ReasonCertificateExpired means that
 	// it has expired.
 	ReasonCertificateExpires = "CertificateExpires"
 	ReasonCertificateExpired = "CertificateExpired"
-	// ReasonLimitsLowered means that the file system of a disk cannot hold the limits that the spec gives it, so the pod
-	// runs with lower limits.
+	// ReasonLimitsLowered means that the file system of a disk is too small for the limits in the spec, so the pod runs
+	// with lower limits.
 	ReasonLimitsLowered = "LimitsLowered"
 	// ReasonNoNodeMatches means that placement.perNode is set and no node matches.
 	ReasonNoNodeMatches = "NoNodeMatches"
 	// ReasonNodeLost means that a node is out of service and its pod waits to be recreated on another node.
 	ReasonNodeLost = "NodeLost"
-	// ReasonApplyFailed means that the operator lacks a permission, or every pass has failed for 15 seconds.
+	// ReasonApplyFailed means that the operator lacks a permission, or that every pass has failed for 15 seconds.
+	// Another cause is that the operator's cache has not shown the operator's own writes for two minutes.
 	ReasonApplyFailed = "ApplyFailed"
 )

@@ -7,7 +7,7 @@ type DiskState string
 const (
 	// DiskStarting means that no probe has ended or timed out yet.
 	DiskStarting DiskState = "Starting"
-	// DiskHealthy means that the probes find the disk good. nginx uses it unless it is drained.
+	// DiskHealthy means that the disk passes its probes. nginx uses the disk unless a user has drained it.
 	DiskHealthy DiskState = "Healthy"
 	// DiskFailed means that the disk is out of use and its keys are on the other disks of the pod.
 	DiskFailed DiskState = "Failed"
@@ -15,7 +15,7 @@ const (
 	DiskDrained DiskState = "Drained"
 )
 
-// DiskReason is why a disk is out of use. It is empty for a disk in use.
+// DiskReason is the reason for which a disk is out of use. It is empty for a disk in use.
 type DiskReason string
 
 // The reasons.
@@ -24,7 +24,7 @@ const (
 	DiskIOError DiskReason = "IOError"
 	// DiskCorrupt means that a probe read other bytes than it wrote.
 	DiskCorrupt DiskReason = "Corrupt"
-	// DiskSlow means that a probe took longer than health.timeout.
+	// DiskSlow means that a probe took longer than health.timeout, and that the disk is not just busy.
 	DiskSlow DiskReason = "Slow"
 	// DiskShutdown means that the file system returns errors for every request until it is unmounted everywhere. After a
 	// repair, the pod must be replaced before the disk can be used again.
@@ -37,7 +37,7 @@ const (
 	DiskNoInodes DiskReason = "NoInodes"
 	// DiskNotMounted means that no volume is mounted where the disk should be.
 	DiskNotMounted DiskReason = "NotMounted"
-	// DiskNodeDevice means that the disk is a folder of the node's root file system, which a cache would fill.
+	// DiskNodeDevice means that the volume is a folder on the node's own file system, which a cache would fill.
 	DiskNodeDevice DiskReason = "NodeDevice"
 	// DiskSharedDevice means that another disk of the pod is on the same device.
 	DiskSharedDevice DiskReason = "SharedDevice"
@@ -45,7 +45,7 @@ const (
 	DiskForeignCache DiskReason = "ForeignCache"
 )
 
-// NeedsNewPod returns true for a reason that lasts as long as the pod has the volume mounted, even if the disk is
+// NeedsNewPod returns true for a reason that lasts until a new pod mounts the volume, even if the disk has been
 // repaired.
 func (r DiskReason) NeedsNewPod() bool {
 	return r == DiskShutdown || r == DiskNotMounted || r == DiskNodeDevice || r == DiskSharedDevice

@@ -4,9 +4,9 @@
 // +kubebuilder:object:generate=true
 // +groupName=cachenode.io
 //
-// It imports Kubernetes' types only. A new field goes beside its kind in a *_types.go file, with the comment that users
-// read and its CEL rules. A new condition or reason goes into conditions.go, an annotation for users into
-// annotations.go.
+// The package imports only Kubernetes' types. Add a new field to the *_types.go file of its subject, with the comment
+// that users read and with its CEL rules. Add a new condition or reason to conditions.go, and a new annotation for
+// users to annotations.go.
 package v1alpha1
 
 import (

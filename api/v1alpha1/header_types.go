@@ -5,18 +5,21 @@ import (
 	"strings"
 )
 
-// Headers are what the pods change in headers beside what a cache must.
+// Headers defines which headers the pods set or remove, in addition to the changes that every cache must make.
 type Headers struct {
-	// request is what the origin gets. Host, the headers that say how a body is sent, what is asked for in part or on
-	// conditions, and X-Forwarded-For, -Host and -Proto cannot be changed.
+	// request changes the headers of requests to the origin. These headers cannot be changed: Host, X-Forwarded-For,
+	// X-Forwarded-Host, X-Forwarded-Proto, Range, and the conditions, such as If-None-Match. Headers that define how the
+	// request is sent, such as Connection, Expect and Content-Length, cannot be changed either.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.set) || self.set.all(h, !(h.name.lowerAscii() in ['host','connection','keep-alive','te','trailer','upgrade','expect','content-length','transfer-encoding','range','if-range','if-match','if-none-match','if-modified-since','if-unmodified-since','x-forwarded-for','x-forwarded-host','x-forwarded-proto']))",message="set: one of these headers is CacheNode's own: leave it out",fieldPath=".set"
 	// +kubebuilder:validation:XValidation:rule="!has(self.remove) || self.remove.all(h, !(h.lowerAscii() in ['host','connection','keep-alive','te','trailer','upgrade','expect','content-length','transfer-encoding','range','if-range','if-match','if-none-match','if-modified-since','if-unmodified-since','x-forwarded-for','x-forwarded-host','x-forwarded-proto']))",message="remove: one of these headers is CacheNode's own: leave it out",fieldPath=".remove"
 	Request HeaderChanges `json:"request,omitzero"`
 
-	// response is what clients get. The headers that say what a body is and how it is sent, its validators, Date, Vary,
-	// Age, Location, Server, Retry-After, Alt-Svc and those of cache.statusHeaders and cache.nodeHeader cannot be changed.
-	// Cache-Control and Expires can; the pods' own caches still follow the origin's.
+	// response changes the headers of responses to clients. These headers cannot be changed: Date, Vary, Age, ETag,
+	// Last-Modified, Location, Server, Retry-After, Alt-Svc, X-First-Byte, and the headers of cache.statusHeaders and
+	// cache.nodeHeader. Headers that define what the body is or how it is sent, such as Content-Type and Connection,
+	// cannot be changed either. Cache-Control and Expires can be changed, but the pods' own caches still follow the
+	// values of the origin.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.set) || self.set.all(h, !(h.name.lowerAscii() in ['connection','keep-alive','te','trailer','upgrade','content-length','content-type','transfer-encoding','content-encoding','content-range','accept-ranges','date','etag','last-modified','vary','age','retry-after','alt-svc','location','server','x-cache','x-cache-disk','x-cache-hop','x-cache-node','x-first-byte']))",message="set: one of these headers is CacheNode's own: leave it out",fieldPath=".set"
 	// +kubebuilder:validation:XValidation:rule="!has(self.remove) || self.remove.all(h, !(h.lowerAscii() in ['connection','keep-alive','te','trailer','upgrade','content-length','content-type','transfer-encoding','content-encoding','content-range','accept-ranges','date','etag','last-modified','vary','age','retry-after','alt-svc','location','server','x-cache','x-cache-disk','x-cache-hop','x-cache-node','x-first-byte']))",message="remove: one of these headers is CacheNode's own: leave it out",fieldPath=".remove"
@@ -27,7 +30,8 @@ type Headers struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.set) || !has(self.remove) || self.set.all(h, self.remove.all(r, r.lowerAscii() != h.name.lowerAscii()))",message="remove: a header that is set replaces the one of the same name: leave it out",fieldPath=".remove"
 type HeaderChanges struct {
-	// set are headers with their values. Each replaces the header of the same name. At most 16.
+	// set lists the headers to set, with their values. Each header in the list replaces the header of the same name. At
+	// most 16.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -35,7 +39,7 @@ type HeaderChanges struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(o, o.name.lowerAscii() == h.name.lowerAscii()))",message="set: two names differ in letters' case only"
 	Set []Header `json:"set,omitempty"`
 
-	// remove are names of headers. At most 16.
+	// remove lists the names of the headers to remove. At most 16.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16

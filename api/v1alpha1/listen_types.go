@@ -2,7 +2,7 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
-// Listen is where the pods accept requests.
+// Listen configures how the pods accept requests from clients, for example the ports and TLS.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.http3) || !self.tls.http3 || !has(self.clientAddress) || self.clientAddress.source != 'ProxyProtocol'",message="tls.http3: goes without the PROXY protocol only: set clientAddress.source to XForwardedFor or http3 to false",fieldPath=".tls.http3"
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.port) || self.tls.port != self.port",message="tls.port: must not be listen.port",fieldPath=".tls.port"
@@ -23,8 +23,9 @@ type Listen struct {
 	ReusePort *bool `json:"reusePort,omitempty"`
 
 	// maxConnections is the number of connections that a worker may have, to clients and to the origin together
-	// (worker_connections). With io.mode Workers, the workers of a CPU share this number. If the limit on open files of
-	// the pod does not suffice for it, workers have fewer, and status.tuning says so. Range 256 to 65536, default 16384.
+	// (worker_connections). With io.mode Workers, the workers of a CPU share this number. If the pod's limit on open
+	// files is too low for this number, workers have fewer connections, and status.tuning shows this. Range 256 to
+	// 65536, default 16384.
 	// +optional
 	// +kubebuilder:default=16384
 	// +kubebuilder:validation:Minimum=256
@@ -39,8 +40,8 @@ type Listen struct {
 	// +kubebuilder:validation:Maximum=65536
 	MaxConnectionsPerClient *int32 `json:"maxConnectionsPerClient,omitempty"`
 
-	// headerTimeout is how long a client may take for the header of a request (client_header_timeout). An incomplete
-	// header occupies one of maxConnections. Range 1s to 1h, default 10s.
+	// headerTimeout is the time that a client may take to send the header of a request (client_header_timeout). An
+	// incomplete header occupies one of maxConnections. Range 1s to 1h, default 10s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="headerTimeout: must be from 1s to 1h"
 	HeaderTimeout Duration `json:"headerTimeout,omitempty"`
@@ -52,7 +53,7 @@ type Listen struct {
 	BodyTimeout Duration `json:"bodyTimeout,omitempty"`
 
 	// clientAddress says how the pods learn a client's address behind a load balancer or another proxy. Unset means that
-	// the address of the connection is the client's.
+	// the address of the connection counts as the client's address.
 	// +optional
 	ClientAddress *ClientAddress `json:"clientAddress,omitempty"`
 
@@ -66,7 +67,7 @@ type Listen struct {
 	TLS *ListenTLS `json:"tls,omitempty"`
 }
 
-// AddressSource is where the address of a client stands.
+// AddressSource is the place from which nginx takes the address of a client.
 //
 // +kubebuilder:validation:Enum=ProxyProtocol;XForwardedFor
 type AddressSource string
@@ -80,13 +81,14 @@ const (
 // ClientAddress says how the pods learn a client's address.
 type ClientAddress struct {
 	// source is ProxyProtocol or XForwardedFor. With ProxyProtocol, each connection must begin with a PROXY header of
-	// version 1 or 2; others are closed. With XForwardedFor, the client is the last address in the header X-Forwarded-For
-	// that is not trusted.
+	// version 1 or 2; nginx closes other connections. With XForwardedFor, the client's address is the last address in
+	// the header X-Forwarded-For that is not in trustedCIDRs.
 	// +required
 	Source AddressSource `json:"source"`
 
-	// trustedCIDRs are the networks of the load balancers. Only what comes from there is believed; other clients keep the
-	// address of their connection. 1 to 64 networks, such as 10.0.0.0/8.
+	// trustedCIDRs are the networks of the load balancers. nginx believes a stated client address only on connections
+	// from these networks. For other connections, the address of the connection counts as the client's address. 1 to 64
+	// networks, such as 10.0.0.0/8.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -100,15 +102,18 @@ type ClientAddress struct {
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be a network such as 10.0.0.0/8"
 type CIDR string
 
-// Gzip says what is compressed. The cache keeps what the origin sent; each response is compressed by itself, with Vary:
-// Accept-Encoding and a weak ETag. A response that the origin has compressed passes as it is.
+// Gzip defines which responses are compressed. The cache stores responses as the origin sent them. nginx compresses
+// each response when it sends the response to a client, with Vary: Accept-Encoding and a weak ETag. A response that
+// the origin has already compressed stays as it is.
 type Gzip struct {
-	// enabled switches the compression on. It costs processor time for each response, also from the cache. Default false.
+	// enabled switches the compression on. Compression costs processor time for each response, also for responses from
+	// the cache. Default false.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// types are the media types that are compressed, beside text/html, which always is. At most 32. Default text/plain,
-	// text/css, text/xml, text/javascript, application/javascript, application/json, application/xml and image/svg+xml.
+	// types are the media types that are compressed, in addition to text/html, which is always compressed. At most 32.
+	// Default text/plain, text/css, text/xml, text/javascript, application/javascript, application/json, application/xml
+	// and image/svg+xml.
 	// +optional
 	// +listType=set
 	// +kubebuilder:default={text/plain,text/css,text/xml,text/javascript,application/javascript,application/json,application/xml,image/svg+xml}
@@ -123,7 +128,7 @@ type Gzip struct {
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('20')) >= 0 && quantity(string(self)).compareTo(quantity('1Mi')) <= 0",message="minSize: must be from 20 to 1Mi"
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
 
-	// level is gzip's, from 1, the fastest, to 9, the smallest. Default 1.
+	// level is the compression level of gzip, from 1 (fastest) to 9 (smallest result). Default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -143,16 +148,17 @@ type MediaType string
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.http3) || !self.http3 || !has(self.port) || self.port != 8085",message="port: with http3, 8085 is for nginx's logs, which reach the agent over UDP: choose another",fieldPath=".port"
 type ListenTLS struct {
-	// secretName is a Secret of type kubernetes.io/tls in the CacheNode's namespace, such as cert-manager creates. A
-	// renewed certificate reaches nginx without a restart. A damaged certificate does not reach nginx.
+	// secretName is the name of a Secret of type kubernetes.io/tls in the CacheNode's namespace, for example a Secret
+	// that cert-manager creates. A renewed certificate reaches nginx without a restart. A damaged certificate does not
+	// reach nginx.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName: must be the name of a Secret"
 	SecretName string `json:"secretName"`
 
-	// port is the port in the pod. Range 1024 to 65535, except the ports that listen.port must not be, and with http3
-	// 8085, on which nginx's logs reach the agent. Default 8443.
+	// port is the port in the pod. Range 1024 to 65535, except the ports that are forbidden for listen.port. With http3,
+	// port 8085 is forbidden too, because nginx's logs reach the agent on this port. Default 8443.
 	// +optional
 	// +kubebuilder:default=8443
 	// +kubebuilder:validation:Minimum=1024
@@ -165,9 +171,9 @@ type ListenTLS struct {
 	// +kubebuilder:default=true
 	HTTP2 *bool `json:"http2,omitempty"`
 
-	// http3 makes the pods speak HTTP/3 too, on the UDP port with the number of port. The Service gets a UDP port, and
-	// responses over TLS tell clients of it (Alt-Svc). A reload ends HTTP/3 connections; clients then connect again.
-	// Default false.
+	// http3 makes the pods speak HTTP/3 too, on the UDP port with the same number as port. The Service gets a UDP port,
+	// and responses over TLS announce it to clients (Alt-Svc). A reload ends HTTP/3 connections; clients then connect
+	// again. Default false.
 	// +optional
 	HTTP3 bool `json:"http3,omitempty"`
 }

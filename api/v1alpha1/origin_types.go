@@ -1,6 +1,7 @@
 package v1alpha1
 
-// Origin is where the cache gets objects that it does not have. It becomes an upstream block and the proxy_ directives.
+// Origin defines the servers from which the cache fetches objects that it does not have. It becomes an upstream block
+// and proxy_ directives of nginx.
 //
 // +kubebuilder:validation:XValidation:rule="self.scheme == 'https' || !has(self.tls)",message="tls: only for scheme https: set scheme to https or remove tls",fieldPath=".tls"
 type Origin struct {
@@ -45,11 +46,12 @@ type Origin struct {
 	// +optional
 	TLS *OriginTLS `json:"tls,omitempty"`
 
-	// fallbackConcurrency is the number of requests in each pod that may go past their own disk at once (limit_conn).
-	// Requests go past a disk that has failed, or whose threads and queue are full. Those that another disk answers do not
-	// count. Further requests get a stale copy that the origin allows for errors, or 503 with Retry-After, so that a
-	// failure of the disks does not become one of the origin. Requests on all ports, and those that come through other
-	// pods, count together. Range 1 to 65536, default 128.
+	// fallbackConcurrency is the maximum number of requests in each pod that go past their own disk at the same time
+	// (limit_conn). A request goes past its disk if the disk has failed, or if all threads and the queue of the disk are
+	// full. A request that another disk can answer does not count. Above the limit, a request gets a stale copy, if the
+	// origin allows stale copies on errors, and otherwise 503 with Retry-After. So a failure of the disks does not
+	// become a failure of the origin. One limit applies to the requests on all ports, including requests that come
+	// through other pods. Range 1 to 65536, default 128.
 	// +optional
 	// +kubebuilder:default=128
 	// +kubebuilder:validation:Minimum=1
@@ -66,8 +68,8 @@ type OriginServer struct {
 	// +optional
 	Service *ServiceReference `json:"service,omitempty"`
 
-	// host is an IPv4 address or a fully qualified name, as no search domains are tried. The name need not
-	// exist yet; nginx follows its changes. At most 253 characters.
+	// host is an IPv4 address or a fully qualified name, because nginx tries no search domains. The name need not exist
+	// yet, and nginx follows changes of its addresses. At most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -80,7 +82,8 @@ type OriginServer struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port *int32 `json:"port,omitempty"`
 
-	// weight is the server's share of the requests. Range 1 to 1000, default 1.
+	// weight determines the server's share of the requests, in relation to the weights of the other servers. Range 1 to
+	// 1000, default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -161,9 +164,9 @@ type OriginTimeouts struct {
 
 // Retries becomes proxy_next_upstream and its limits. A request that is not idempotent is never sent twice.
 //
-// An address that has failed is asked last for ten seconds. It is still asked if all others have failed too, so a
-// request that the origin does not answer fails no other request. Each address of a Service or of a host name counts as
-// a server.
+// If an address fails, nginx asks this address last for ten seconds, but still asks it if all other addresses have
+// failed too. So a request that the origin never answers does not make other requests fail. Each address of a Service
+// or of a host name counts as a server.
 type Retries struct {
 	// when is the set of failures after which nginx tries the next server. Default Error and Timeout.
 	// +optional
@@ -172,17 +175,17 @@ type Retries struct {
 	// +kubebuilder:validation:MaxItems=10
 	When []OriginFailure `json:"when,omitempty"`
 
-	// tries bounds the number of servers that are tried, including the first. 0 means all. If none of them sent a byte
-	// and no time-out passed, a request without a body is then sent again up to five times, to the same servers: behind
-	// the one address of a Service, another endpoint may answer. 1 means that each request is sent once. Range 0 to 32,
-	// default 3.
+	// tries is the maximum number of servers that nginx asks for a request, including the first server. 0 means all
+	// servers. If no server sent a byte and no time-out passed, nginx sends a request without a body again, up to five
+	// times, to all servers. This helps because another endpoint may answer behind the single address of a Service. 1
+	// means that each request is sent once. Range 0 to 32, default 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=32
 	Tries *int32 `json:"tries,omitempty"`
 
-	// timeout bounds the time in which another server is tried. 0s means no limit. Default 10s.
+	// timeout is the time within which nginx may begin to ask another server. 0s means no limit. Default 10s.
 	// +optional
 	// +kubebuilder:default="10s"
 	Timeout Duration `json:"timeout,omitempty"`
@@ -202,12 +205,14 @@ type OriginTLS struct {
 	// +kubebuilder:default=true
 	Verify *bool `json:"verify,omitempty"`
 
-	// caBundle holds the authorities that may sign the origin's certificate. Unset means those of the nginx image.
+	// caBundle contains the certificate authorities that may sign the origin's certificate. Unset means the authorities
+	// of the nginx image.
 	// +optional
 	CABundle *CABundle `json:"caBundle,omitempty"`
 
-	// serverName is the name for SNI and for the check of the certificate. Default the name in origin.hostHeader. If that
-	// is unset, the default is the host of the servers if they all have the same name. An IP address is not a name.
+	// serverName is the name for SNI and for the check of the certificate. Default the name in origin.hostHeader. If
+	// hostHeader is unset, the default is the host name of the servers, if all servers have the same host name. An IP
+	// address does not count as a name.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -230,8 +235,8 @@ type CABundle struct {
 
 // KeyReference names a key of a Secret or ConfigMap.
 type KeyReference struct {
-	// name is the object's name. While the object does not exist, the CacheNode waits with Accepted=False,
-	// ReferenceNotFound.
+	// name is the object's name. While the object does not exist, the CacheNode waits: its condition Accepted is False
+	// with the reason ReferenceNotFound.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

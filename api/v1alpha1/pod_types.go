@@ -5,11 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Monitoring says what is measured.
+// Monitoring configures the measurement of requests.
 type Monitoring struct {
-	// requestSampling is the share of requests, in percent, that nginx reports to the agent for metrics and hit ratios. A
-	// request that bypassed its disk is always reported. In test/bench/agent, with small HITs at full speed, 1 costs
-	// nothing above noise, 10 a few percent of nginx's throughput, and 100 about a sixth. Range 0 to 100, default 1.
+	// requestSampling is the share of requests, in percent, that nginx reports to the agent for metrics and hit ratios.
+	// A request that bypassed its disk is always reported. In the benchmark test/bench/agent, with small HITs at full
+	// speed, the value 1 costs no measurable throughput of nginx. The value 10 costs a few percent of the throughput,
+	// and 100 costs about a sixth. Range 0 to 100, default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -17,15 +18,17 @@ type Monitoring struct {
 	RequestSampling *int32 `json:"requestSampling,omitempty"`
 }
 
-// Rollout says how a new configuration reaches the pods. A pod takes it in place, without a restart, if nginx can.
+// Rollout says how a new configuration reaches the pods. If possible, a pod takes the configuration by a reload of
+// nginx, without a restart.
 type Rollout struct {
 	// canary is the first pod to take a new configuration.
 	// +optional
 	// +kubebuilder:default={}
 	Canary Canary `json:"canary,omitempty"`
 
-	// maxUnavailable is the number of pods that may take a new configuration at once after the canary, or a percentage of
-	// all pods, rounded up. A reload interrupts no client, so it is no disruption. At least 1, default 50%.
+	// maxUnavailable is the number of pods that may take a new configuration at the same time, after the canary. It is a
+	// number, or a percentage of all pods, rounded up. A reload interrupts no client, so it does not count as a
+	// disruption. At least 1, default 50%.
 	// +optional
 	// +kubebuilder:default="50%"
 	// +kubebuilder:validation:XIntOrString
@@ -33,17 +36,17 @@ type Rollout struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// maxKeyMovement is the share of the keys, in percent, that an edit of the disks may move from one disk to another.
-	// Keys that move are MISSes at first. An edit that moves more waits and changes nothing until the annotation
-	// cachenode.io/acknowledged-key-movement on the CacheNode names the movement. The name is in status.keyMovement and in
-	// the output of "kubectl cachenode plan". Range 0 to 100. Unset means no limit.
+	// Requests for moved keys are MISSes at first. An edit that would move more keys waits, and changes nothing until
+	// the annotation cachenode.io/acknowledged-key-movement on the CacheNode names the movement. The name is in
+	// status.keyMovement and in the output of "kubectl cachenode plan". Range 0 to 100. Unset means no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	MaxKeyMovement *int32 `json:"maxKeyMovement,omitempty"`
 
-	// workerShutdownTimeout is how long nginx's old workers may finish their responses after a reload. Then their
-	// connections are closed (worker_shutdown_timeout). Old workers take memory, so a long time is costly with many edits
-	// in a row. Range 1s to 24h, default 10m.
+	// workerShutdownTimeout is the time that nginx's old workers have to finish their responses after a reload. After
+	// this time, nginx closes their connections (worker_shutdown_timeout). Old workers take memory, so a long time costs
+	// much memory if many edits follow each other. Range 1s to 24h, default 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('24h'))",message="workerShutdownTimeout: must be from 1s to 24h"
@@ -69,8 +72,8 @@ type Logs struct {
 	// +kubebuilder:validation:Enum=None;Stdout
 	Access string `json:"access,omitempty"`
 
-	// format is the format of the lines that access writes: Combined (default), nginx's own, or JSON, an object in each
-	// line. docs/reference/logs.md lists its fields.
+	// format is the format of the access log: Combined (default), which is nginx's own format, or JSON, with one object
+	// in each line. docs/reference/logs.md lists the fields of these objects.
 	// +optional
 	// +kubebuilder:default=Combined
 	// +kubebuilder:validation:Enum=Combined;JSON
@@ -83,19 +86,21 @@ type Logs struct {
 	Level string `json:"level,omitempty"`
 }
 
-// DefaultImage is the nginx image of an operator that is given none: the oldest supported version. A release gives its
-// operator an image by digest.
+// DefaultImage is the nginx image that the operator uses if its flag --nginx-image is not set: the oldest supported
+// version. A release sets this flag to an image with a digest.
 const DefaultImage = "docker.io/library/nginx:1.30.4"
 
-// Pod configures the pods. A change of any field replaces them.
+// Pod configures the pods. A change of any field replaces the pods.
 type Pod struct {
-	// image is the nginx image, version 1.30.4 or newer (1.31.3 of the mainline): older ones have security holes. It must
-	// have nginx and sh in its path and, with a memory tier, nginx's auth_request module, as the stock images have. With
-	// ngx_http_js_module, which the -slim variants lack, requests for what may not be stored do not wait for each other.
-	// The operator sets command, user, paths and signals. At most 512 characters. Unset, pods get the operator's
-	// (--nginx-image, the chart's nginxImage). Another one there replaces no pods. They get it with the next change of
-	// the pod template, such as by the annotation cachenode.io/restart; pods that are evicted, deleted or added until then
-	// get what the others have. docker.io/library/nginx:1.30, which CRDs from before 0.2.0 store, counts as unset.
+	// image is the nginx image. It must contain nginx 1.30.4 or newer (1.31.3 or newer in the mainline), because older
+	// versions have security holes. It must have nginx and sh in its path. With a memory tier, it also needs nginx's
+	// auth_request module, which the stock images contain. With nginx's ngx_http_js_module, requests for objects that
+	// may not be stored do not wait for each other. The -slim variants lack ngx_http_js_module. The operator sets
+	// command, user, paths and signals. At most 512 characters. If image is unset, pods get the operator's image
+	// (--nginx-image, the chart's nginxImage). A change of the operator's image replaces no pods. The pods get the new
+	// image with the next change of the pod template, for example by the annotation cachenode.io/restart. Pods that are
+	// evicted, deleted or added before that change get the same image as the other pods. The value
+	// docker.io/library/nginx:1.30, which CRDs from before 0.2.0 stored as the default, counts as unset.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -112,14 +117,15 @@ type Pod struct {
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// resources are the resources of the nginx container. The number of nginx workers is the CPU limit, rounded up, or the
-	// number of cores without a limit. If neither requests nor limits are given, the requests are 100m CPU, and memory for
-	// the keys zones, the memory tier and 64Mi.
+	// resources are the resources of the nginx container. The number of nginx workers is the CPU limit, rounded up, or,
+	// without a CPU limit, the number of cores. With io.mode Workers, io.workersPerCPU multiplies this number. If
+	// neither requests nor limits are set, the requests are 100m CPU, and the memory of the keys zones and of the memory
+	// tier plus 64Mi.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// agentResources are the resources of the agent's container. If neither requests nor limits are given, the requests
-	// are 10m CPU, and 52Mi memory and 6Mi for each disk. The memory limit is then 176Mi and 56Mi for each disk.
+	// agentResources are the resources of the agent's container. If neither requests nor limits are set, the requests
+	// are 10m CPU, and 52Mi of memory plus 6Mi for each disk. The memory limit is then 176Mi plus 56Mi for each disk.
 	// +optional
 	AgentResources corev1.ResourceRequirements `json:"agentResources,omitempty"`
 
@@ -134,13 +140,14 @@ type Pod struct {
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// affinity attracts the pods to nodes and to other pods, or keeps them away. Pods cannot be required to be apart from
-	// those of other namespaces, unless the operator allows it (its flag --anti-affinity-namespaces, default none).
+	// affinity attracts the pods to nodes and to other pods, or keeps them away. A required anti-affinity to pods of
+	// other namespaces is not accepted, unless the operator allows these namespaces (its flag
+	// --anti-affinity-namespaces, default none).
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// topologySpreadConstraints spread the pods. By default, they spread over nodes as far as possible. A constraint
-	// without a labelSelector gets the selector of the pods. At most 8.
+	// topologySpreadConstraints spread the pods. By default, the scheduler spreads the pods evenly over nodes as far as
+	// possible. A constraint without a labelSelector gets the selector of the pods. At most 8.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -151,8 +158,8 @@ type Pod struct {
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// terminationGracePeriodSeconds is how long a pod that stops may finish its responses. The pod leaves the Service in
-	// the first 5 seconds. Range 10 to 3600, default 60.
+	// terminationGracePeriodSeconds is the time that a stopping pod has to finish its responses. In the first 5 seconds
+	// of this time, the Service stops sending requests to the pod. Range 10 to 3600, default 60.
 	// +optional
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=10
@@ -217,31 +224,33 @@ type Service struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Disruption becomes a PodDisruptionBudget, and bounds what the operator itself does to pods.
+// Disruption becomes a PodDisruptionBudget. It also limits what the operator itself does to pods.
 type Disruption struct {
-	// maxUnavailable is how many pods may be down at once by voluntary disruptions, as a number or a percentage such as
-	// "25%". 0 forbids voluntary disruptions, and so also the replacement of pods. While pods share keys, an eviction also
-	// needs a cordon of the node and the hand-over (routing.handover). Default 1.
+	// maxUnavailable is the number of pods that may be down at the same time because of voluntary disruptions, or a
+	// percentage such as "25%". 0 forbids voluntary disruptions, including the replacement of pods by the operator.
+	// While pods share keys, evictions are allowed only after a node is cordoned and its pods have handed their keys
+	// over (routing.handover). Default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 0 && self <= 1000) : string(self).matches('^([0-9]|[1-9][0-9]|100)%$')",message="maxUnavailable: must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// nodeLossAfter is how long a node may be out of service (its condition Ready is not True) before its pods and their
-	// claims are deleted. The pods then start on other nodes with empty disks. A node is lost at once if its Node object
-	// is gone or a person has tainted it with node.kubernetes.io/out-of-service. The operator never deletes more pods at
-	// once than maxUnavailable. It deletes none while more than half of the nodes that could serve this CacheNode are out
-	// of service. It deletes no pod for which no other node is free, unless the Node object is gone. Range 10s to 24h,
-	// default 5m. 0s switches it off.
+	// nodeLossAfter is the time for which a node may be out of service before the operator deletes the node's pods and
+	// their claims. A node is out of service if its condition Ready is not True. The pods then start on other nodes with
+	// empty disks. A node is lost at once if its Node object is gone or a person has tainted it with
+	// node.kubernetes.io/out-of-service. The operator never deletes more pods at once than maxUnavailable. It deletes no
+	// pods while more than half of the nodes that could serve this CacheNode are out of service. If no other node is
+	// free for a pod, the operator does not delete the pod, unless the Node object is gone. Range 10s to 24h, default
+	// 5m. 0s means that no node counts as lost.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) == duration('0s') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))",message="nodeLossAfter: must be from 10s to 24h, or 0s to switch it off"
 	NodeLossAfter Duration `json:"nodeLossAfter,omitempty"`
 
-	// diskLossAfter is how long a pod may fail to start because the path of a disk is gone or its device is dead. Then the
-	// pod starts without the disk, and a placeholder takes the disk's place until the disk is back. Range 10s to 24h,
-	// default 1m. 0s switches it off, and the pod waits.
+	// diskLossAfter is the time for which a pod may fail to start because the path of a disk is gone or the disk's
+	// device is dead. After this time, the pod starts without the disk, and a placeholder takes the disk's place until
+	// the disk is back. Range 10s to 24h, default 1m. With 0s, the pod waits for the disk without a limit.
 	// +optional
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) == duration('0s') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))",message="diskLossAfter: must be from 10s to 24h, or 0s to switch it off"

@@ -4,8 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CachePurge removes objects from the cache of a CacheNode: from all disks of all pods, also of those that are down. It
-// is carried out once. Its spec never changes, so it can be applied again and again, for example from git.
+// CachePurge removes objects from the cache of a CacheNode: from all disks of all pods, including pods that are down.
+// The operator carries it out once. Its spec cannot be changed, so the same CachePurge can be applied again and
+// again, for example from git.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -22,12 +23,12 @@ type CachePurge struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is purged.
+	// spec defines which objects are purged.
 	// +required
 	Spec CachePurgeSpec `json:"spec"`
 
-	// status is how far the purge has come. Until the operator has looked, observedGeneration is -1, so that kstatus
-	// reports InProgress.
+	// status shows the progress of the purge. Until the operator handles the purge for the first time,
+	// observedGeneration is -1, so that kstatus reports InProgress.
 	// +optional
 	// +kubebuilder:default={observedGeneration:-1}
 	Status CachePurgeStatus `json:"status,omitempty"`
@@ -42,7 +43,8 @@ type CachePurgeList struct {
 	Items           []CachePurge `json:"items"`
 }
 
-// CachePurgeSpec says what is purged. An object is purged if it is in one of the lists. The spec cannot be changed.
+// CachePurgeSpec defines which objects are purged. An object is purged if an entry of at least one list matches it.
+// The spec cannot be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another CachePurge"
 // +kubebuilder:validation:XValidation:rule="(has(self.urls) && self.urls.size() > 0) || (has(self.prefixes) && self.prefixes.size() > 0) || (has(self.hosts) && self.hosts.size() > 0) || (has(self.tags) && self.tags.size() > 0) || (has(self.everything) && self.everything)",message="names nothing: set urls, prefixes, hosts, tags or everything"
@@ -56,8 +58,9 @@ type CachePurgeSpec struct {
 	CacheNode string `json:"cacheNode"`
 
 	// urls are URLs as clients send them: http or https, percent-encoded, with the query string and without a fragment.
-	// Each stands for the object by both schemes and by any method, with all of its variants (Vary) and slices. A port
-	// does not matter. At most 1000; with prefixes, hosts and tags at most 256 KiB of text.
+	// Each URL matches its object over HTTP and HTTPS and for every method, with all variants (Vary) and slices of the
+	// object. A port in the URL does not matter. At most 1000 URLs. urls, prefixes, hosts and tags together contain at
+	// most 256 KiB of text.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -65,8 +68,9 @@ type CachePurgeSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.map(x, x.size()).sum() > 262144 || self.all(x, x.matches(r'^https?://[!"$-.0->A-~]+([/?][!"$-~]*)?$'))`,message="urls: each must be http:// or https:// and a host, percent-encoded, without a user and a fragment"
 	URLs []string `json:"urls,omitempty"`
 
-	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. They end in the path, which must have
-	// more than the first slash. They are compared character by character: /img also stands for /images. At most 1000.
+	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. A prefix must end within the path of
+	// the URL, after at least one character behind the first slash. Prefixes are compared character by character, so
+	// /img also matches /images. At most 1000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -74,8 +78,8 @@ type CachePurgeSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.map(x, x.size()).sum() > 262144 || self.all(x, x.matches(r'^https?://[!"$-.0->A-~]+/[!"$->@-~]+$'))`,message="prefixes: each must be http:// or https://, a host and the beginning of a path, percent-encoded, without a query string; name whole hosts in hosts"
 	Prefixes []string `json:"prefixes,omitempty"`
 
-	// hosts are names of hosts, such as www.example.com, all of whose objects are purged. The key of the CacheNode
-	// (spec.cache.key) must have Host. At most 1000.
+	// hosts are names of hosts, such as www.example.com. All objects of these hosts are purged. The key of the CacheNode
+	// (spec.cache.key) must contain Host. At most 1000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -83,9 +87,9 @@ type CachePurgeSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.map(x, x.size()).sum() > 262144 || self.all(x, x.matches(r'^[A-Za-z0-9_]([-A-Za-z0-9._]*[A-Za-z0-9_])?$'))`,message="hosts: each must be the name of a host, without scheme, port, path and *"
 	Hosts []string `json:"hosts,omitempty"`
 
-	// tags are tags that the origin has given to objects, by the headers that spec.purge.tagHeaders of the CacheNode
-	// names. Each has 1 to 256 bytes, and no space and no comma. An object with more than 128 tags, or with a longer one,
-	// is purged by any tag. At most 1000.
+	// tags are the tags of the objects to purge. The origin sends the tags of an object in the headers that
+	// spec.purge.tagHeaders of the CacheNode names. Each tag has 1 to 256 bytes, without spaces and commas. An object
+	// with more than 128 tags, or with a tag of more than 256 bytes, is purged by any tag. At most 1000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -98,15 +102,16 @@ type CachePurgeSpec struct {
 	// +optional
 	Everything bool `json:"everything,omitempty"`
 
-	// mode is Hard (default) or Soft. Hard removes objects: the next request fetches them. Soft makes them stale: the next
-	// request asks the origin whether they have changed. The cache may serve them while it asks, or while the origin
-	// fails, as spec.cache allows for stale objects.
+	// mode is Hard (default) or Soft. Hard removes objects, so the next request for an object fetches it. Soft makes
+	// objects stale, so the next request for an object asks the origin whether it has changed. During this request, or
+	// while the origin fails, the cache may serve the stale object, as spec.cache allows.
 	// +optional
 	// +kubebuilder:default=Hard
 	Mode PurgeMode `json:"mode,omitempty"`
 
-	// ttlSecondsAfterFinished is after how many seconds the CachePurge is deleted once it is Settled or Failed. Unset, it
-	// stays. Range 0 to 2592000 (30 days).
+	// ttlSecondsAfterFinished is the number of seconds after which the operator deletes a CachePurge that is Settled or
+	// Failed. Unset means that the CachePurge stays or, if its CacheNode does not exist, that it is deleted after a day.
+	// Range 0 to 2592000 (30 days).
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
@@ -126,19 +131,20 @@ const (
 	PurgeSoft PurgeMode = "Soft"
 )
 
-// CachePurgeStatus is how far a purge has come.
+// CachePurgeStatus shows the progress of a purge.
 type CachePurgeStatus struct {
 	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// number is the place of the purge in the CacheNode's journal. Unset until it has one.
+	// number is the place of the purge in the CacheNode's journal. Unset while the purge has no place yet.
 	// +optional
 	Number int64 `json:"number,omitempty"`
 
-	// phase is Pending, Applied, Settled or Failed. Applied: no pod serves what was purged, and what arrives late is
-	// removed when it is stored. Settled: nothing is left of responses that the origin sent before the purge and within
-	// spec.purge.grace after it. Failed: the purge was not carried out; message says why.
+	// phase is Pending, Applied, Settled or Failed. Applied means that no pod serves the purged objects any more, and
+	// that an old response that arrives later is removed as soon as it is stored. Settled means that no matching
+	// response is left that the origin sent before the purge or within spec.purge.grace after it. Failed means that the
+	// purge was not carried out; message contains the reason.
 	// +optional
 	Phase PurgePhase `json:"phase,omitempty"`
 
@@ -147,29 +153,30 @@ type CachePurgeStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
-	// appliedAt is when phase Applied began.
+	// appliedAt is the time at which phase Applied began.
 	// +optional
 	AppliedAt *metav1.MicroTime `json:"appliedAt,omitempty"`
 
-	// settledAt is when phase Settled began.
+	// settledAt is the time at which phase Settled began.
 	// +optional
 	SettledAt *metav1.MicroTime `json:"settledAt,omitempty"`
 
-	// files is how many files were removed or made stale, over all pods. Each slice and each variant of an object is a
-	// file of its own, and copies in memory count too.
+	// files is the number of files that were removed or made stale, over all pods. Each slice and each variant of an
+	// object is a file of its own, and copies in memory count too.
 	// +optional
 	Files int64 `json:"files,omitempty"`
 
-	// bytes is the size of these files.
+	// bytes is the total size of the files that the field files counts.
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
 
-	// slowestPod is the pod that is waited for or, once the purge is applied, the pod that was the last to apply it.
+	// slowestPod is the pod for which the purge waits or, after the purge is applied, the pod that was the last to apply
+	// it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	SlowestPod string `json:"slowestPod,omitempty"`
 
-	// pods says how far each pod has come. At most 100 are listed, those that are behind first.
+	// pods shows the progress of each pod. At most 100 pods are listed, beginning with the pods that are behind.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -184,7 +191,7 @@ type CachePurgeStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// PurgePhase is how far a purge has come.
+// PurgePhase is a phase of a purge.
 //
 // +kubebuilder:validation:Enum=Pending;Applied;Settled;Failed
 type PurgePhase string
@@ -197,7 +204,7 @@ const (
 	PurgeFailed  PurgePhase = "Failed"
 )
 
-// PurgePodStatus is how far a purge has come in a pod.
+// PurgePodStatus shows the progress of a purge in a pod.
 type PurgePodStatus struct {
 	// name is the pod's name.
 	// +required
@@ -213,13 +220,13 @@ type PurgePodStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 
-	// appliedAt is when the operator learned from the pod's agent that the pod has applied the purge. Unset while it is
-	// Pending.
+	// appliedAt is the time at which the operator learned from the pod's agent that the pod has applied the purge. Unset
+	// while phase is Pending.
 	// +optional
 	AppliedAt *metav1.MicroTime `json:"appliedAt,omitempty"`
 
-	// disks are the disks that had something of what is purged, and those that are behind. At most 256 are listed, over
-	// all pods.
+	// disks are the disks that had files of purged objects, and the disks that are Pending. At most 256 disks are
+	// listed, over all pods.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -227,23 +234,23 @@ type PurgePodStatus struct {
 	Disks []PurgeDiskStatus `json:"disks,omitempty"`
 }
 
-// PurgeDiskStatus is how far a purge has come on a disk of a pod.
+// PurgeDiskStatus shows the progress of a purge on a disk of a pod.
 type PurgeDiskStatus struct {
-	// name is the disk's name, or memory-tier.
+	// name is the disk's name, or memory-tier for the memory tier.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// phase is Pending, Applied or Settled. A disk that nginx does not use is as far as its pod; before nginx uses it
-	// again, it catches up.
+	// phase is Pending, Applied or Settled. For a disk that nginx does not use, phase is the phase of its pod. Such a
+	// disk catches up before nginx uses it again.
 	// +required
 	Phase PurgePhase `json:"phase"`
 
-	// files is how many files were removed or made stale.
+	// files is the number of files that were removed or made stale.
 	// +optional
 	Files int64 `json:"files,omitempty"`
 
-	// bytes is the size of these files.
+	// bytes is the total size of the files that the field files counts.
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
 
@@ -261,7 +268,7 @@ const (
 	ConditionSettled = "Settled"
 )
 
-// UnsafeMethods says what requests do that can change something at the origin.
+// UnsafeMethods decides what happens to cached objects after a request that can change something at the origin.
 type UnsafeMethods string
 
 // The values of UnsafeMethods.
@@ -270,7 +277,7 @@ const (
 	UnsafeIgnore    UnsafeMethods = "Ignore"
 )
 
-// Unindexed says whether a disk serves what it has while its index is incomplete and a purge waits for it.
+// Unindexed decides whether a disk serves its objects while its index is incomplete and a purge waits for the index.
 type Unindexed string
 
 // The values of Unindexed.
@@ -279,32 +286,36 @@ const (
 	UnindexedWait Unindexed = "Wait"
 )
 
-// Purge says how purges work. They need no switch.
+// Purge configures how purges work. Purges are always enabled.
 type Purge struct {
-	// grace is how long responses that the origin made before a purge may take to arrive, measured from when the purge is
-	// applied. Objects that a purge is about are not cached during that time. Range 2s to 10m, default 10s.
+	// grace is the time within which responses that the origin made before a purge must have arrived. This time begins
+	// when the purge is applied. During this time, objects that match the purge are not cached. Range 2s to 10m, default
+	// 10s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2s') && duration(self) <= duration('10m')",message="grace: must be from 2s to 10m"
 	Grace Duration `json:"grace,omitempty"`
 
-	// unsafeMethods says what a successful POST, PUT, PATCH or DELETE of a client does to what is cached for its URL. The
-	// pod that it came to makes that stale at once, the others within some seconds; an agent that is overloaded forgets
-	// some. Ignore leaves it as it is. Default MakeStale (RFC 9111, section 4.4).
+	// unsafeMethods decides what a successful POST, PUT, PATCH or DELETE request of a client does to the cached objects
+	// of its URL. With MakeStale, the pod that received the request makes these objects stale at once, and the other
+	// pods do so within some seconds. An overloaded agent forgets some of these requests. With Ignore, the objects stay
+	// as they are. Default MakeStale (RFC 9111, section 4.4).
 	// +optional
 	// +kubebuilder:validation:Enum=MakeStale;Ignore
 	UnsafeMethods UnsafeMethods `json:"unsafeMethods,omitempty"`
 
-	// unindexed says whether a disk serves what it has while its index is being rebuilt and a purge of tags, prefixes or
-	// hosts waits for the index. Hide: after ten seconds, all objects of the disk are misses until the index is complete
-	// and the purge is applied. Wait: they are served as before, those that were purged too. In both cases, the purge
-	// stays Pending meanwhile. A disk that nginx does not use yet stays out of use, with Hide for at most a minute; so
-	// does the disk of a pod that waits for the journal of purges. Default Hide.
+	// unindexed decides whether a disk serves its objects while its index is being rebuilt and a purge of tags, prefixes
+	// or hosts waits for the index. With Hide, all objects of the disk become misses after ten seconds, until the index
+	// is complete and the purge is applied. With Wait, the disk serves all its objects as before, including purged
+	// objects. In both cases, the purge is Pending until then. A disk that nginx does not use yet stays out of use until
+	// then, with Hide for at most a minute. The same applies to the disks of a pod that waits for the journal of purges.
+	// Default Hide.
 	// +optional
 	// +kubebuilder:validation:Enum=Hide;Wait
 	Unindexed Unindexed `json:"unindexed,omitempty"`
 
-	// tagHeaders are the headers of responses with the tags of an object, separated by spaces or commas. Clients
-	// do not see them. The agents read all objects again after a change. At most 4, default Surrogate-Key and Cache-Tag.
+	// tagHeaders are the response headers in which the origin sends the tags of an object, separated by spaces or
+	// commas. Clients do not see these headers. After a change, the agents read all stored objects again. At most 4,
+	// default Surrogate-Key and Cache-Tag.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4

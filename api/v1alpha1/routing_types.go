@@ -4,31 +4,34 @@ package v1alpha1
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Local' || (!has(self.tls) && !has(self.scope))",message="routing: scope and tls have no meaning with mode Local: set mode to Sharded, or remove them"
 type Routing struct {
-	// mode is Local or Sharded. With Local, each pod caches every key for itself. With Sharded, the pods share the keys:
-	// any pod accepts any request, and the pod that owns the key answers it, through at most one hop. The cache grows with
-	// the number of pods, and the origin is asked once for an object. Default Sharded for a new CacheNode with more than
-	// one replica, or with placement.perNode. Pods that cached for themselves go on with it until this field is set, and
-	// pods that share keys go on sharing them when there are fewer; status.tuning says why.
+	// mode is Local or Sharded. With Local, each pod caches every key for itself. With Sharded, the pods share the keys.
+	// Any pod accepts any request, and the pod that owns the key answers it, through at most one hop. The size of the
+	// cache then grows with the number of pods, and the origin gets one request for an object. Default Sharded for a new
+	// CacheNode with more than one replica, or with placement.perNode. Several pods that already run with Local keep
+	// this mode until you set mode, scope or tls. Pods that already share keys keep Sharded, even if their number falls.
+	// status.tuning shows the mode and the reason.
 	// +optional
 	Mode RoutingMode `json:"mode,omitempty"`
 
-	// scope says among which pods a key is shared: Cluster (default) or Zone. With Zone, each zone has its own copy of a
-	// key, hops stay in the zone, and the Service prefers pods in the client's zone. The zone of a pod is the label
-	// topology.kubernetes.io/zone of its node; nodes without it are a zone together. A zone with one pod has no hops.
+	// scope defines which pods share the keys: all pods (Cluster, the default), or the pods of each zone (Zone). With
+	// Zone, each zone has its own copy of a key, hops stay in the zone, and the Service prefers pods in the client's
+	// zone. The zone of a pod is the label topology.kubernetes.io/zone of its node; all nodes without this label form
+	// one zone. A zone with one pod has no hops.
 	// +optional
 	Scope RoutingScope `json:"scope,omitempty"`
 
-	// handover is how long a pod or a disk that gets keys fills them from the pod or disk that had them, instead of from
-	// the origin. A pod or a disk that is removed stays for so long, and so does a pod whose node is drained. With mode
-	// Local it is for disks only. A shorter time counts at once, also for a hand-over that is under way; a longer one from
-	// the next on. Range 0s to 24h, default 10m; 0s switches it off.
+	// handover is the duration of a hand-over. During a hand-over, a pod or disk that gets keys fetches requested
+	// objects from the previous pod or disk of these keys, not from the origin. A pod or disk that is removed stays for
+	// this time, and so does a pod whose node is drained. With mode Local, handover applies only to disks. A shorter
+	// time applies at once, even to a hand-over that is under way. A longer time applies from the next hand-over on.
+	// Range 0s to 24h, default 10m. With 0s, there is no hand-over.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('24h')",message="handover: must be at most 24h"
 	Handover Duration `json:"handover,omitempty"`
 
-	// tls says how pods talk to each other: Mutual (default), by certificates of an authority that the operator makes for
-	// the pods of this CacheNode alone, or Off. With Off, only a NetworkPolicy keeps others from reading the cache and
-	// from naming a false address or scheme of a client.
+	// tls decides how pods connect to each other: Mutual (default) or Off. With Mutual, both sides use certificates of
+	// an authority that the operator creates only for the pods of this CacheNode. With Off, only a NetworkPolicy keeps
+	// others from reading the cache, and from sending a false address or scheme of a client.
 	// +optional
 	TLS PeerTLS `json:"tls,omitempty"`
 }
@@ -53,9 +56,9 @@ type RoutingScope string
 
 // The scopes of routing.
 const (
-	// ScopeCluster has one copy of a key in the whole cluster.
+	// ScopeCluster means that each key has one owner in the whole cluster.
 	ScopeCluster RoutingScope = "Cluster"
-	// ScopeZone has one copy of a key in each zone.
+	// ScopeZone means that each key has one owner in each zone.
 	ScopeZone RoutingScope = "Zone"
 )
 
@@ -66,7 +69,7 @@ type PeerTLS string
 
 // How pods talk to each other.
 const (
-	// PeerTLSMutual has both sides prove that they are pods of the CacheNode.
+	// PeerTLSMutual makes both sides of a connection prove that they are pods of the CacheNode.
 	PeerTLSMutual PeerTLS = "Mutual"
 	// PeerTLSOff leaves the connection in plain text.
 	PeerTLSOff PeerTLS = "Off"

@@ -18,8 +18,8 @@ type CacheNodeStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// readyOfReplicas is how many of the wanted pods are ready, and how many are wanted, such as "2/3". Pods that stay
-	// only to hand their keys over do not count.
+	// readyOfReplicas is the number of wanted pods that are ready and the number of wanted pods, such as "2/3". Pods
+	// that stay only to hand their keys over do not count.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	ReadyOfReplicas string `json:"readyOfReplicas,omitempty"`
@@ -44,7 +44,7 @@ type CacheNodeStatus struct {
 	HealthyDisks string `json:"healthyDisks,omitempty"`
 
 	// size is the sum of the sizes of the file systems in use over all pods, as the agents measured them. The disks of a
-	// pod that is not there count once its agent has measured them.
+	// missing pod do not count until the pod runs and its agent has measured them.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Size string `json:"size,omitempty"`
@@ -56,14 +56,14 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Disks []DiskStatus `json:"disks,omitempty"`
 
-	// tuning says what the operator chose where the spec leaves the choice to it, and why.
+	// tuning lists the values that the operator chose for fields that the spec leaves open, with the reasons.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=512
 	Tuning []string `json:"tuning,omitempty"`
 
-	// routing says which pods own keys. Unset with routing.mode Local.
+	// routing shows how many pods own keys, and until when a hand-over lasts. Unset with routing.mode Local.
 	// +optional
 	Routing *RoutingStatus `json:"routing,omitempty"`
 
@@ -74,17 +74,17 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Pods []PodStatus `json:"pods,omitempty"`
 
-	// outdatedPods is the number of pods with an agent or an nginx that is older than it should be. The condition Outdated
-	// names them.
+	// outdatedPods is the number of pods with an agent or an nginx that is too old, or with an agent that is too new.
+	// The condition Outdated names these pods.
 	// +optional
 	OutdatedPods int32 `json:"outdatedPods,omitempty"`
 
-	// keyMovement is what an edit of the disks moves while the edit is rolled out or waits to be acknowledged. Unset if
-	// nothing moves.
+	// keyMovement shows how many keys an edit of the disks moves, while the edit is rolled out or waits to be
+	// acknowledged. Unset if nothing moves.
 	// +optional
 	KeyMovement *KeyMovement `json:"keyMovement,omitempty"`
 
-	// refusal is the revision that was rolled back, while the spec still asks for it.
+	// refusal is the refused revision that was rolled back. Unset if the spec does not ask for this revision any more.
 	// +optional
 	Refusal *Refusal `json:"refusal,omitempty"`
 
@@ -100,14 +100,14 @@ type CacheNodeStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// CertificateStatus says when a certificate is valid: the time that all certificates of its chain have in common.
+// CertificateStatus shows the time during which all certificates of a chain are valid.
 type CertificateStatus struct {
-	// notBefore is when it begins to be valid.
+	// notBefore is the time at which the chain becomes valid.
 	// +required
 	NotBefore metav1.Time `json:"notBefore"`
 
-	// notAfter is when it expires. Degraded says so 14 days before, or when a sixth of its lifetime is left if that is
-	// less.
+	// notAfter is the time at which the chain expires. The condition Degraded warns during the last 14 days before, or
+	// during the last sixth of the lifetime if that is shorter.
 	// +required
 	NotAfter metav1.Time `json:"notAfter"`
 }
@@ -118,18 +118,18 @@ type RoutingStatus struct {
 	// +required
 	Owners int32 `json:"owners"`
 
-	// zones has the number of pods that own keys in each zone, such as "eu-1a=2 eu-1b=1", with scope Zone. The pods of
-	// nodes without a zone are under "none".
+	// zones is the number of pods that own keys in each zone, such as "eu-1a=2 eu-1b=1", with scope Zone. Pods on nodes
+	// without a zone count under the name "none".
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Zones string `json:"zones,omitempty"`
 
-	// applied is the number of pods that route by these owners and the number of pods, such as "3/3".
+	// applied is the number of pods that already route by the current owners and the number of all pods, such as "3/3".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Applied string `json:"applied,omitempty"`
 
-	// handoverUntil is until when pods fill keys from their previous owners. Unset if no keys have moved lately.
+	// handoverUntil is the time until which pods fill keys from the previous owners. Unset if no hand-over is under way.
 	// +optional
 	HandoverUntil *metav1.Time `json:"handoverUntil,omitempty"`
 }
@@ -154,15 +154,15 @@ type DiskStatus struct {
 	// +optional
 	Total int32 `json:"total"`
 
-	// fileSystem says how the disk is prepared and mounted, and how many reads a hit costs if its bytes are not in memory.
-	// An example is "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads, one of 1Mi
-	// 12". If pods differ, each way is listed with the number of pods.
+	// fileSystem describes how the disk is formatted and mounted, and how many reads a hit costs if the object is not in
+	// memory. An example is "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads,
+	// one of 1Mi 12". If the disk differs between pods, each variant is listed with the number of its pods.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	FileSystem string `json:"fileSystem,omitempty"`
 
-	// advice says what a hit costs on a disk that is prepared like this, and what would make it cheaper or the cache
-	// larger. Unset for disks that are well prepared. SSD and NVMe get no advice on reads.
+	// advice shows what a hit costs on a disk that is prepared like this, and which changes would make hits cheaper or
+	// the cache larger. Unset for disks that are well prepared. For SSD and NVMe, there is no advice about reads.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Advice string `json:"advice,omitempty"`
@@ -170,8 +170,8 @@ type DiskStatus struct {
 
 // KeyMovement is the movement of keys that an edit of the disks causes.
 type KeyMovement struct {
-	// name identifies the movement. It is a hash of which keys are on which disk before and after the edit, and the value
-	// for the annotation cachenode.io/acknowledged-key-movement.
+	// name identifies the movement. It is a hash of the assignment of keys to disks before and after the edit. The
+	// annotation cachenode.io/acknowledged-key-movement takes this name as its value.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
@@ -181,7 +181,8 @@ type KeyMovement struct {
 	// +kubebuilder:validation:MaxLength=16
 	Share string `json:"share"`
 
-	// bytes is the space that these keys take on the disks of all pods, as far as the agents have reported.
+	// bytes is the space that the objects of the moved keys take on the disks of all pods, as far as the agents have
+	// reported it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Bytes string `json:"bytes,omitempty"`
@@ -233,7 +234,8 @@ type PodStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	NginxVersion string `json:"nginxVersion,omitempty"`
 
-	// outdated says what in the pod is older than it should be. It is empty if nothing is.
+	// outdated names the parts of the pod that are too old, or an agent that is too new. It is empty if there is no such
+	// part.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Outdated string `json:"outdated,omitempty"`
@@ -243,8 +245,8 @@ type PodStatus struct {
 	// +kubebuilder:validation:MaxLength=16
 	Share string `json:"share,omitempty"`
 
-	// disks are the disks that are not healthy, and those whose share of the keys differs from the plan because another
-	// disk is not in use. A disk that is not listed is healthy and has the share in status.disks.
+	// disks are the disks that are not healthy, and the disks whose share of the keys differs from the plan because
+	// another disk is not in use. A disk that is not listed is healthy and has the share in status.disks.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -252,7 +254,8 @@ type PodStatus struct {
 	Disks []PodDiskStatus `json:"disks,omitempty"`
 
 	// message says what is wrong with the agent or nginx, or what keeps the pod from starting, in the words of the
-	// scheduler or the kubelet. It is empty if nothing is wrong.
+	// scheduler or the kubelet. If nothing is wrong, message says why the pod has no keys, for example after a
+	// hand-over; otherwise, it is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -293,7 +296,7 @@ type Refusal struct {
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision"`
 
-	// pod is the pod that refused it.
+	// pod is the pod that refused the revision.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Pod string `json:"pod"`

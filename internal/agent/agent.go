@@ -2,8 +2,9 @@
 // gives it to nginx, probes the disks, and reports to the operator.
 //
 // It may import the API's types, the packages that interpret a spec or render configurations from it, and the
-// packages below it. The conductor brings the pod to the wanted revision. Code for a new input of the conductor goes
-// into run.go, where it wakes the conductor. A new fact for nginx goes into the method facts in bring.go.
+// packages in its own subfolders. The conductor brings the pod to the wanted revision. Code for a new input of the
+// conductor goes into run.go, where it wakes the conductor. A new fact for nginx goes into the method facts in
+// bring.go.
 package agent
 
 import (
@@ -76,8 +77,8 @@ type applied struct {
 	// fleet.
 	fleet int64
 	share float64
-	// used lists the disks that nginx uses with this configuration. keeps decides which files sweeps keep on these
-	// disks.
+	// used lists the disks that nginx uses with this configuration. keeps contains the rules by which a sweep of these
+	// disks keeps or removes files.
 	used  []string
 	keeps sweep.Rules
 	// openFiles is the limit on open files in the facts.
@@ -116,20 +117,21 @@ func (a *Agent) Wake() {
 // that other goroutines call belong to Agent.
 type conductor struct {
 	*Agent
-	// pair is the certificate and key that nginx shows to clients, as last read. peers is the certificate, key and
-	// authority for connections between pods, as last read.
+	// pair contains the certificate that nginx shows to clients, and the key of this certificate. peers contains the
+	// certificate, key and authority for connections between pods. Both are the values that the agent last read.
 	pair  podinfo.KeyPair
 	peers podinfo.Peers
 	// asked is true once nginx's program has reported its version and whether it has the module for scripts.
 	asked bool
 	// noted lists the disks that nginx may use, as the file [layout.DisksInUse] lists them.
 	noted []string
-	// blamed is the number of consecutive attempts to apply a configuration that failed because of a disk. strange is
-	// the number of consecutive checks in which nginx ran another configuration.
+	// blamed is the number of times in a row that nginx did not take a configuration because of a disk. strange is the
+	// number of checks in a row in which nginx ran a configuration other than the agent's current one.
 	blamed, strange int
 	// master is the process ID of nginx's master in the last check in which the master ran.
 	master int
-	// unmended is the error of the last attempt to make nginx run its own configuration again.
+	// unmended is the error of the last attempt of the method check to make nginx run the agent's current configuration
+	// again.
 	unmended error
 }
 
@@ -178,7 +180,7 @@ func (c *conductor) step(ctx context.Context) time.Duration {
 	}
 	c.mutex.Lock()
 	if c.refusal != nil && c.refusal.Revision != revision.ID {
-		c.refusal = nil // another revision is wanted now; the refused one gets another try if it is wanted again
+		c.refusal = nil // if the refused revision is wanted again later, the agent tries it again
 	}
 	c.mutex.Unlock()
 	problem = errors.Join(problem, c.configureResolver(*revision), c.resolver.Problem())

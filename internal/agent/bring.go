@@ -18,7 +18,7 @@ import (
 )
 
 // bring renders a revision with the facts of the pod and gives the configuration to nginx, unless nginx already has
-// it. problem is the error that prevented this, except a refusal of the revision.
+// it. problem is the error that prevented this. The refusal of a revision does not count as a problem.
 func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
 	facts, err := c.facts(revision)
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *conductor) give(ctx context.Context, made applied, failed []string) (ag
 		return 0, c.take(made)
 	}
 	before := c.noted
-	if err := c.noteDisks(slices.Concat(made.used, before)); err != nil { // nginx may use the disks of either
+	if err := c.noteDisks(slices.Concat(made.used, before)); err != nil { // nginx may use old and new disks
 		return checkInterval, err
 	}
 	begun := c.clock.Now()
@@ -112,7 +112,7 @@ func (c *conductor) hasOther(revision agentapi.Revision) bool {
 	return o.stable != nil && o.stable.ID != revision.ID
 }
 
-// contradictions describes the limits in the spec that the pod's disks cannot hold; "" if there are none.
+// contradictions describes the limits in the spec that are too high for the pod's disks; "" if there are none.
 func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 	var list []string
 	for _, d := range revision.Spec.Disks {

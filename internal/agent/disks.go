@@ -172,9 +172,9 @@ func (a *Agent) isStarting() bool {
 // Request implements nginxlog.Handler.
 func (a *Agent) Request(r nginxlog.Request) { a.metrics.Request(r) }
 
-// Error implements nginxlog.Handler. A failure on a disk starts a probe at once. A line of level emerg goes to the
-// reload that is waiting for it. If a line reports that nginx has no connection left, Error stores the time for
-// [Agent.Ready].
+// Error implements nginxlog.Handler. A failure on a disk starts a probe at once. Error passes a line of level emerg
+// to the reload that waits for such a line. If a line reports that nginx has no connection left, Error stores the
+// time for [Agent.Ready].
 func (a *Agent) Error(e nginxlog.Error) {
 	a.metrics.Error(e)
 	if e.Level == "emerg" {

@@ -36,8 +36,8 @@ func readDisks(path string) (disks []string) {
 	return disks
 }
 
-// noteDisks writes the list of disks that nginx may use to a file, for the agent after a restart. It writes the file
-// only if the list has changed.
+// noteDisks writes the list of disks that nginx may use to a file, which the agent reads after a restart. It writes
+// the file only if the list has changed.
 func (c *conductor) noteDisks(disks []string) error {
 	disks = append([]string{}, disks...)
 	slices.Sort(disks)
@@ -56,7 +56,7 @@ func (c *conductor) noteDisks(disks []string) error {
 	return nil
 }
 
-// take records that nginx runs a configuration, and on which disks.
+// take records the configuration that nginx runs now, and the disks that nginx uses with this configuration.
 func (c *conductor) take(made applied) error {
 	c.took(made)
 	return c.noteDisks(made.used)

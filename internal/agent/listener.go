@@ -20,7 +20,7 @@ func (c *conductor) listener() (hash string, err error) {
 		return pair.Hash, nil
 	}
 	if c.pair.Hash == "" {
-		c.pair = c.copied() // by an earlier agent in this pod
+		c.pair = c.copied() // the copy that an earlier agent in this pod has made
 	}
 	if c.pair.Hash == "" {
 		return "", fmt.Errorf("the certificate of listen.tls: %w", err)

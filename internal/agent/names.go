@@ -38,8 +38,8 @@ func (c *conductor) configureResolver(revision agentapi.Revision) error {
 }
 
 // denied returns the addresses that the resolver never gives to nginx: the ranges in which no origin may be, and the
-// addresses of the pod and of the API server. For names outside the cluster, the ranges that the operator denies are
-// added.
+// addresses of the pod and of the API server. For names outside the cluster, denied adds the ranges that the operator
+// denies.
 func (c *conductor) denied(namespace string) (d resolver.Denied, err error) {
 	d.Always = slices.Clone(validation.NoOrigin)
 	own, err := net.InterfaceAddrs()

@@ -20,8 +20,8 @@ type podState struct {
 	began    time.Time
 	monitors map[string]*disk.Monitor
 	counts   map[string]metrics.Files
-	// drained contains the disks that a user has drained. abandoned contains, by disk, the deleted CacheNode whose cache
-	// on the disk may be deleted, as NAMESPACE/NAME.
+	// drained contains the disks that a user has drained. abandoned maps the name of a disk to the deleted CacheNode
+	// (NAMESPACE/NAME) whose cache on this disk may be deleted.
 	drained   map[string]bool
 	abandoned map[string]string
 	// applied is the last configuration that nginx took, or that nginx will read when it starts; nil if there is none
@@ -36,11 +36,11 @@ type podState struct {
 	refusal   *agentapi.Refusal
 	// retry is the value of the pod annotation that asks to retry a refused revision.
 	retry string
-	// retrying is true if the next step is due sooner than after checkInterval, for example after a disk error that the
-	// disk's probes have not found yet.
+	// retrying is true if the delay before the next step is shorter than checkInterval, for example after a disk error
+	// that the disk's probes have not found yet.
 	retrying bool
 	problem  string
-	// lowered names the limits of the running revision that the disks cannot hold.
+	// lowered describes the limits of the running revision that are too high for the disks.
 	lowered string
 	// nginx is the version of nginx's program. scripts is true if nginx has the module for scripts. noScripts is true if
 	// nginx is known to lack this module. Both are false while this is not known.

@@ -22,8 +22,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// readPurges reads the journal of purges that the kubelet has mounted, if there is one. The mounted journal has the
-// state of the pod's start, or a newer one.
+// readPurges reads the journal of purges that the kubelet has mounted, if there is one. The mounted journal is the
+// journal as it was at the start of the pod, or a newer version.
 func (c *conductor) readPurges() {
 	if c.purger.IsReceived() { // the operator's journal is newer, and complete
 		return
@@ -53,10 +53,10 @@ func (c *conductor) readPurges() {
 	}
 }
 
-// policies returns the cache policies by which nginx stores objects now, or will store them: that of the wanted
-// revision and, if it differs, that of the running revision.
+// policies returns the cache policies by which nginx stores objects now, or will store them: the policy of the wanted
+// revision and, if it differs, the policy of the running revision.
 func (c *conductor) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
-	// Only the fields on which cache keys depend.
+	// The result of this function contains only the fields on which cache keys depend.
 	of := func(n agentapi.Revision) v1alpha1.CachePolicy {
 		c := sites.Own(n.Spec).Cache
 		return v1alpha1.CachePolicy{Key: c.Key, Query: c.Query, Methods: c.Methods}
@@ -91,9 +91,9 @@ func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
 }
 
 // purgePatience is the longest time for which nginx waits at the start of the pod until the disks have applied the
-// purges that the pod has missed. nginx then starts without the disks that have not applied them. operatorPatience is
-// the longest time for which nginx waits for the operator. The operator may know of purges that were created after
-// the kubelet mounted the journal.
+// purges that the pod has missed. After this time, nginx starts without the disks that have not applied these purges.
+// operatorPatience is the longest time for which nginx waits for the operator. The operator may know of purges that
+// were created after the kubelet mounted the journal.
 const (
 	purgePatience    = 20 * time.Second
 	operatorPatience = 5 * time.Second

@@ -11,7 +11,7 @@ const (
 	// readyTimeout limits the duration of the request to nginx's health endpoint.
 	readyTimeout = time.Second
 	// reasonTimeout is how long the agent waits for nginx's log line about a connection that nginx has closed.
-	// reasonLooks is how often the agent looks for the line in that time.
+	// reasonLooks is the number of times that the agent looks for the line during this time.
 	reasonTimeout = 200 * time.Millisecond
 	reasonLooks   = 10
 	// exhaustion is the time for which the agent relies on nginx's report that it has no connection left.
@@ -19,8 +19,8 @@ const (
 )
 
 // Ready reports whether nginx answers on its private port, or cannot answer because clients hold all its connections.
-// If such a pod left its Service, those clients would exhaust the next pod. A fully loaded pod is ready; a pod whose
-// workers all hang is not.
+// If a pod without free connections left its Service, the same clients would use up the connections of the next pod.
+// A fully loaded pod is ready; a pod whose workers all hang is not.
 func (a *Agent) Ready(ctx context.Context) bool {
 	if !a.Started() {
 		return false

@@ -23,7 +23,7 @@ type unsafeURLs struct {
 func (u *unsafeURLs) add(url string, now time.Time) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	u.last = max(u.last+1, now.UnixMilli()) // so that it also grows after a restart
+	u.last = max(u.last+1, now.UnixMilli()) // so that the number also grows after a restart
 	u.list = slices.DeleteFunc(u.list, func(known agentapi.UnsafeURL) bool { return known.URL == url })
 	u.list = append(u.list, agentapi.UnsafeURL{Number: u.last, URL: url})
 	bytes := 0

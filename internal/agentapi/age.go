@@ -7,17 +7,17 @@ import (
 
 // Renderer is the version number of this code, which an agent includes in its reports. An agent renders nginx's
 // configuration with its own program. A pod therefore gets a change to this code only when the pod is replaced. The
-// number only grows. Raise it by one with each change to what an agent renders or does that existing pods lack, such
-// as a bug fix. Do not raise it for a change that takes effect only with new fields of a spec.
+// number only grows. Raise it by one with each change, such as a bug fix, after which existing pods lack something
+// that an agent renders or does. Do not raise it for a change that takes effect only with new fields of a spec.
 const Renderer = 4
 
 // ResolvingRenderer is the lowest Renderer of agents that give nginx the addresses of pods.
 const ResolvingRenderer = 3
 
 // SecureRenderer is the lowest Renderer without a known security hole. Set it to Renderer in the change that closes a
-// security hole in what an agent renders or does. Agents that are older than the constant Renderer report 0. With 1,
-// an origin can connect clients to the gateway by status 101. With 2, a name may resolve to any address, such as the
-// pod's own.
+// security hole in what an agent renders or does. Agents that are older than the constant Renderer report 0. With
+// Renderer 1, an origin can connect clients to the gateway by status 101. With Renderer 2, a name may resolve to any
+// address, such as the address of the pod itself.
 const SecureRenderer = 3
 
 // MinNginx is the oldest version of nginx without the security holes that the rendered configurations expose. These

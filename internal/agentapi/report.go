@@ -87,7 +87,8 @@ type DiskReport struct {
 	CacheBytes *int64 `json:"cacheBytes,omitempty"`
 	// UsedPercent is the percentage of Size that the cache and other files use. It is rounded.
 	UsedPercent int `json:"usedPercent,omitempty"`
-	// FileSystem contains the properties that determine how much work a hit is for the disk; nil if they are not known.
+	// FileSystem contains the properties that determine how much work a hit causes on the disk; nil if they are not
+	// known.
 	FileSystem *effective.FileSystem `json:"fileSystem,omitempty"`
 	// NeedsNewPod is true if the disk, even after a repair, cannot be used again while this pod has it mounted.
 	NeedsNewPod bool `json:"needsNewPod,omitempty"`

@@ -1,6 +1,6 @@
 // Package agentapi defines the interface between the operator, the agent and the kubectl plugin. The operator writes
-// a revision, which the agent reads. The agent answers with a report. Fields of both are only added, so that operator
-// and agent can have different versions.
+// a revision, which the agent reads. The agent answers with a report. New versions only add fields to revisions and
+// reports, so that operator and agent can have different versions.
 //
 // It may import the API's types and package effective, whose values the messages contain. For a new message, add a
 // type here, a request in agentclient and an answer in the agent's server. Fields are only added.
@@ -16,9 +16,10 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Format is the newest version of the format of revisions that this code reads. The code writes it only if a spec
-// needs it. A new field does not change Format, because an agent ignores unknown fields. Raise Format for a change
-// that an older agent would misread. MinReader then grows too, and agents below it keep their present configuration.
+// Format is the newest version of the format of revisions that this code reads. The operator writes a revision in
+// this newest format only if the spec needs it. A new field does not change Format, because an agent ignores unknown
+// fields. Raise Format for a change that an older agent would misread. MinReader then grows too. An agent whose
+// Format is below MinReader keeps its present configuration.
 const Format = 3
 
 // Revision contains everything on which the configuration of a CacheNode's pods depends, except the facts of each

@@ -22,7 +22,7 @@ type change struct {
 	url    string
 }
 
-// add adds URLs. If there are more than one update may contain, it removes the oldest.
+// add adds URLs. If there are then more URLs than an update may contain, add removes the oldest URLs.
 func (c *changes) add(urls []string) {
 	fresh := map[string]bool{}
 	for _, url := range urls {
@@ -58,8 +58,8 @@ func (t *Tracker) changesOf(cacheNode types.NamespacedName) *changes {
 }
 
 // takeUnsafe adds the new URLs of a report to the changes for all agents of the CacheNode. A rate limit for each
-// agent limits how often it does so; a later report contains the URLs that were not taken. takeUnsafe omits texts
-// that are not URLs. The caller holds the mutex.
+// agent limits how often takeUnsafe adds URLs. A later report contains the URLs that were not added. takeUnsafe omits
+// texts that are not URLs. The caller holds the mutex.
 func (t *Tracker) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
 	urls, last := newlyUnsafe(list, known.unsafe)
 	if t.onPurges == nil || len(urls) == 0 || !known.urls.AllowN(t.clock.Now(), 1) {

@@ -20,7 +20,7 @@ type purged struct {
 	// isKnown is true while done is known to describe the present state of the agent. isSending is true while a request
 	// is under way.
 	isKnown, isSending bool
-	// told is the number of the last of the [changes] that the agent got, or that is being sent to it.
+	// told is the highest number of the [changes] that the agent has received or is being sent.
 	told int64
 	// raised is the time at which the agent last reported that it had applied more than before.
 	raised time.Time

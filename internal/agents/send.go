@@ -70,8 +70,8 @@ func (t *Tracker) Purge(ctx context.Context, cacheNode types.NamespacedName, jou
 	}
 }
 
-// wake causes a pass over purges after an agent has answered whose pass has ended, within the rate limit for late
-// answers. While an agent is behind, another pass is due anyway.
+// wake causes another pass over purges when an agent has answered after the end of its pass. It obeys the rate limit
+// for late answers. While an agent is behind, another pass is due anyway.
 func (t *Tracker) wake(cacheNode types.NamespacedName) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

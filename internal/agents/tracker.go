@@ -36,8 +36,8 @@ const (
 	// readersEach is the maximum number of readers of a queue that one CacheNode may occupy. It keeps slow agents of one
 	// CacheNode from delaying those of others.
 	readersEach = 4
-	// newsBurst is the number of changed reports of an agent that are taken at once. One more is taken every
-	// newsInterval. Each of them causes a pass over the CacheNode, and perhaps a write of its status.
+	// newsBurst is the number of changed reports of an agent that are taken at once. One more changed report is taken
+	// every newsInterval. Each changed report causes a pass over the CacheNode, and perhaps a write of its status.
 	newsBurst    = 20
 	newsInterval = 5 * time.Second
 	// silence is the time after which an agent that fails to answer counts as silent.
@@ -61,14 +61,14 @@ type Tracker struct {
 	known map[types.NamespacedName]*agent
 	// pods contains the pods of each CacheNode. Each of these pods has an entry in known.
 	pods map[types.NamespacedName]map[types.NamespacedName]bool
-	// whereabouts contains the addresses of the pods of each CacheNode whose agents need them. numbered is the highest
-	// number that was given to any of them.
+	// whereabouts contains, for each CacheNode whose agents need addresses, the addresses of its pods. numbered is the
+	// last number that was given to such a set of addresses.
 	whereabouts map[types.NamespacedName]whereabouts
 	numbered    int64
 	// clients contains the client of each CacheNode, with the version of the Secret that contains its certificates.
 	clients map[types.NamespacedName]versionedClient
-	// reading is the number of readers of a queue that a CacheNode occupies. waiting contains its pods that wait for a
-	// reader.
+	// reading contains, for each CacheNode and queue, the number of readers that the CacheNode occupies. waiting
+	// contains, for each CacheNode and queue, the pods that wait for a reader.
 	reading map[share]int
 	waiting map[share][]types.NamespacedName
 	// changes contains, for each CacheNode, the URLs at which clients have changed something.

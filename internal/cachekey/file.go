@@ -30,8 +30,8 @@ func ParseFile(name string) (f File, ok bool) {
 }
 
 // IsTemporary returns true for the name of a temporary file, to which nginx writes a response until the response is
-// complete. Such a name is the name that the file will have, a dot and a number of ten digits. The temporary file is
-// in the same folder.
+// complete. Such a name consists of the final name of the file, a dot and a number of ten digits. The temporary file
+// is in the same folder as the final file.
 func IsTemporary(name string) bool {
 	name, number, _ := strings.Cut(name, ".")
 	_, isFile := ParseFile(name)
@@ -56,7 +56,8 @@ func (f File) Path() string { return f.Folder().Path() + "/" + f.String() }
 // OnDisk returns the path at which nginx stores the response for a key on a disk.
 func OnDisk(disk, key string) string { return Path(layout.CacheDir(disk), key) }
 
-// InMemory returns the path of the copy of that response in memory, if there is a memory tier.
+// InMemory returns the path at which nginx stores the copy of the response for a key in memory, if there is a memory
+// tier.
 func InMemory(key string) string { return Path(layout.MemoryTierCache, key) }
 
 // Path returns the path at which nginx stores the response for a key in a cache (proxy_cache_path, levels=1:2).

@@ -2,12 +2,13 @@ package cachekey
 
 import "strings"
 
-// Group returns the beginning of the object's key: the key up to the host, and the next parts of the path, as many as
-// depth says. A key without a scheme or a host has a group too, such as its path alone.
+// Group returns the beginning of the object's key: the key up to the host, and the first parts of the path. depth is
+// the number of these parts. A key without a scheme or a host also has a group, for example the beginning of its
+// path.
 func (k Key) Group(depth int) string {
 	path, _, _ := strings.Cut(k.text, "?")
 	at := 0
-	if scheme, _, ok := strings.Cut(path, "://"); ok && !strings.Contains(scheme, "/") { // a path can have another URL
+	if scheme, _, ok := strings.Cut(path, "://"); ok && !strings.Contains(scheme, "/") { // a path can contain a URL
 		at = len(scheme) + len("://")
 	}
 	for part := 0; ; part++ {

@@ -10,13 +10,13 @@
 // space. A mark that does not apply is omitted: most keys have no mark. The last element is the text that the cache
 // policy makes from a request.
 //
-// No text begins like a mark. The part of a text before its first space is a method, which contains no "=", or it
-// contains a slash. This is the slash of the scheme, or the first slash of the URI, because a host contains neither a
-// slash nor a space. A key without the mark of a site therefore belongs to the CacheNode's own site, whatever clients
-// send. For the same reason, the key of one site is never the key of another site.
+// No text begins like a mark. The part of a text before its first space either is a method, which contains no "=", or
+// contains a slash. This slash belongs to the scheme, or is the first slash of the URI, because a host contains
+// neither a slash nor a space. A key without the mark of a site therefore belongs to the CacheNode's own site,
+// whatever clients send. For the same reason, the key of one site is never the key of another site.
 //
-// It may import naming and layout. Add a new element of stored keys to both the writer and the parser in this
-// package. The property test compares the two.
+// The package may import the API's types, naming and layout. Add a new element of stored keys to both the writer and
+// the parser in this package. The property test compares the two.
 package cachekey
 
 import (
@@ -28,7 +28,7 @@ import (
 type Key struct {
 	// Generation is the generation of the disk when the response was stored; 0 if the disk's keys had no generation.
 	Generation int64
-	// Slice is the slice of the object that is stored under the key; the zero value is the whole object.
+	// Slice is the slice of the object that is stored under the key; the zero value means the whole object.
 	Slice Slice
 	// Site is the site to which the object belongs.
 	Site Site

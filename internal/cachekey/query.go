@@ -7,8 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Groups is the maximum number of groups of neighbouring arguments that are removed. There is a maximum because nginx
-// has no loop.
+// Groups is the maximum number of groups of neighbouring arguments that nginx removes from a query. There is a
+// maximum because nginx's configuration has no loops.
 const Groups = 8
 
 // Counted returns the arguments of a query that become part of the key, as nginx computes them.

@@ -8,8 +8,8 @@ import (
 // SliceMark is the expression for the mark of a slice in nginx's configuration.
 const SliceMark = "$slice_range "
 
-// Slice is a slice of an object: its first byte, counted from 0, and its size in bytes. In its key, the last slice of
-// an object has the same size as the others. The zero value is the whole object.
+// Slice is a slice of an object: its first byte, counted from 0, and its size in bytes. In the keys, the last slice
+// of an object has the same size as the other slices. The zero value is the whole object.
 type Slice struct{ First, Size int64 }
 
 // NthSlice returns slice number n, counted from 0, of an object that is stored in slices of size bytes.

@@ -10,8 +10,9 @@ import (
 
 const mebibyte = 1 << 20
 
-// Measured returns the disk with its real size, which is never larger than its file system. measured is the size of
-// the file system in bytes; 0 if it is not known. Limits that the spec leaves open are computed from the real size.
+// Measured returns the disk with its real size: the size in the spec, or the size of the file system if that is
+// smaller. measured is the size of the file system in bytes; 0 if it is not known. Limits that the spec does not set
+// are computed from the real size.
 func Measured(d v1alpha1.Disk, measured int64) v1alpha1.Disk {
 	if measured > 0 && measured < d.Size.Value() {
 		d.Size = *resource.NewQuantity(measured, resource.BinarySI)
@@ -20,7 +21,7 @@ func Measured(d v1alpha1.Disk, measured int64) v1alpha1.Disk {
 }
 
 // MaxSize returns the maximum total size of a disk's cache files in bytes. By default it is 90% of the disk, but it
-// is never more than what MinFree leaves.
+// is never more than the size of the disk minus MinFree.
 func MaxSize(d v1alpha1.Disk) int64 {
 	limit := percentOf(d.Size.Value(), 90)
 	if d.Cache.MaxSize != nil {
@@ -29,21 +30,22 @@ func MaxSize(d v1alpha1.Disk) int64 {
 	return max(min(limit, d.Size.Value()-MinFree(d))/mebibyte*mebibyte, mebibyte)
 }
 
-// writeRate is the highest write rate of a disk of each kind, in bytes a second. The rates are rather too high than
-// too low.
+// writeRate is the highest write rate of a disk of each kind, in bytes a second. The rates are estimates on the high
+// side.
 var writeRate = map[v1alpha1.Media]int64{
 	v1alpha1.HDD:  150 * mebibyte,
 	v1alpha1.SSD:  500 * mebibyte,
 	v1alpha1.NVMe: 2048 * mebibyte,
 }
 
-// evictionSeconds is the longest time, in seconds, between two checks of nginx whether a cache is too large
+// evictionSeconds is the maximum time, in seconds, after which nginx checks again whether a cache is too large
 // (ngx_http_file_cache_manager).
 const evictionSeconds = 10
 
-// MinFree returns the number of bytes that nginx keeps free on a disk. By default it is what can be written to the
-// disk between two checks of nginx, so that the disk does not fill up in between. The default is at least 5% and at
-// most 25% of the disk. Responses that are being written use this space too.
+// MinFree returns the number of bytes that nginx keeps free on a disk. By default it is the amount that can be
+// written to the disk until nginx checks the size of the cache again. So the disk does not fill up between two
+// checks. The default is at least 5% and at most 25% of the disk. Responses that are being written use this space
+// too.
 func MinFree(d v1alpha1.Disk) int64 {
 	if d.Cache.MinFree != nil {
 		return d.Cache.MinFree.Value()
@@ -52,10 +54,10 @@ func MinFree(d v1alpha1.Disk) int64 {
 	return wholeMebibytes(min(max(percentOf(size, 5), evictionSeconds*writeRate[d.Media]), percentOf(size, 25)))
 }
 
-// KeysZone returns the size of a disk's index in bytes. By default it is a 4096th of the disk, like the article's 256
-// MiB for 1 TiB. This is room for as many objects of half a mebibyte as the disk holds. The size depends on nothing
-// in the spec that can change while nginx runs, because a zone of another size is a new and empty zone. A file system
-// that grows gets a new zone.
+// KeysZone returns the size of a disk's index in bytes. By default it is the size of the disk divided by 4096, which
+// is 256 MiB for 1 TiB, as in the article (docs/concepts/thread-pools.md). A disk full of objects of half a mebibyte
+// fits into this index. The size depends on nothing in the spec that can change while nginx runs, because nginx
+// creates a new, empty zone if the size changes. If the file system grows, the disk gets a new zone.
 func KeysZone(d v1alpha1.Disk) int64 {
 	if d.Cache.KeysZone != nil {
 		return d.Cache.KeysZone.Value()
@@ -63,9 +65,9 @@ func KeysZone(d v1alpha1.Disk) int64 {
 	return min(max(wholeMebibytes(d.Size.Value()/4096), 8*mebibyte), 4096*mebibyte)
 }
 
-// KeysZones returns the size of each disk's keys zone in bytes, so that all zones fit into a limit of memory; 0 means
-// no limit. If all zones together need more than half of the limit, the zones that the spec leaves open are reduced
-// in proportion. A larger zone is of no use to a cache without memory for pages.
+// KeysZones returns the size of each disk's keys zone in bytes. memory is the memory limit in bytes; 0 means no
+// limit. If all zones together need more than half of the limit, the zones whose size the spec does not set are
+// reduced in proportion. Larger zones would be of no use, because the cache would have no memory left for pages.
 func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 	zones := map[string]int64{}
 	var given, open int64
@@ -91,7 +93,7 @@ func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 }
 
 // EjectBelow returns the free space, in bytes, below which a disk is taken out of use. By default it is 2% of the
-// disk, or half of what nginx keeps free if that is less.
+// disk. If nginx keeps space free on the disk and half of that space is less than 2%, it is half of that space.
 func EjectBelow(d v1alpha1.Disk) int64 {
 	if d.Health.MinFree != nil {
 		return d.Health.MinFree.Value()
@@ -103,10 +105,10 @@ func EjectBelow(d v1alpha1.Disk) int64 {
 	return below
 }
 
-// Memory returns the least memory that nginx takes from a spec's memory limit, in bytes. It does not include the page
-// cache and the memory tier. It is the sum of the keys zones, what each worker allocates, and a reserve for
-// everything else. Without a CPU limit the number of workers is not known, and Memory counts one worker. It does not
-// include responses: a hit takes only pages, and a miss takes MissBuffers.
+// Memory returns the minimum memory, in bytes, that nginx needs with a spec. The page cache and the memory tier are
+// not included. It is the sum of the keys zones, what each worker allocates, and a reserve for everything else.
+// Without a CPU limit the number of workers is not known, and Memory counts one worker. The memory for responses is
+// not included: a hit needs only pages of the page cache, and a miss needs MissBuffers.
 func Memory(spec v1alpha1.CacheNodeSpec) int64 {
 	const base = 8 * mebibyte
 	limits := spec.Pod.Resources.Limits
@@ -149,8 +151,8 @@ func Sum(zones map[string]int64) int64 {
 	return sum
 }
 
-// Contradictions returns the limits in the spec that a disk's file system cannot hold. Each text includes the
-// calculation.
+// Contradictions returns one text for each limit in the spec that does not fit the size of the disk's file system.
+// Each text shows the calculation.
 func Contradictions(d v1alpha1.Disk, measured int64) []string {
 	if measured <= 0 {
 		return nil
@@ -179,8 +181,8 @@ func Contradictions(d v1alpha1.Disk, measured int64) []string {
 	return list
 }
 
-// About returns a number of bytes as a Kubernetes quantity that a person can read easily. It rounds a number that is
-// not a multiple of a large unit down to a tenth of this unit, such as 5.3Gi.
+// About returns a number of bytes as a Kubernetes quantity that a person can read easily. It rounds the number down
+// to a tenth of its largest unit, such as 5.3Gi, unless the number is a multiple of the next smaller unit.
 func About(n int64) string {
 	for _, unit := range []struct {
 		bytes int64

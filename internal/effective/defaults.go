@@ -11,14 +11,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// threads is the size of a thread pool by media: see docs/adr/0019. Each worker has its own pool. The article's 16
-// threads keep a hard disk busy, but 64 threads served 1.6 times as many random objects of 1 MiB.
+// threads is the default size of a thread pool for each media: see docs/adr/0019. Each worker has its own pool. The
+// 16 threads that the article (docs/concepts/thread-pools.md) uses keep a hard disk busy. But 64 threads served 1.6
+// times as many random objects of 1 MiB.
 var threads = map[v1alpha1.Media]int32{v1alpha1.HDD: 64, v1alpha1.SSD: 32, v1alpha1.NVMe: 64}
 
 const (
-	// mostThreads is the maximum number of threads in all pools of a pod together, if the spec leaves the number open.
-	// The kubelet limits the processes of a pod, and threads count as processes. manyWorkers is assumed if the number of
-	// workers is not known.
+	// mostThreads is the maximum number of threads in all pools of a pod together, if the spec does not set the number.
+	// The kubelet limits the processes of a pod, and threads count as processes. manyWorkers is the number of workers
+	// that Threads assumes if the number is not known.
 	mostThreads = 1024
 	manyWorkers = 16
 	// articleThreads is the number of threads that each disk may have for each core, even if this exceeds mostThreads.
@@ -51,9 +52,9 @@ func ProbeTimeout(d v1alpha1.Disk) time.Duration {
 	return time.Second
 }
 
-// BusyRate returns the least number of reads or writes a second that a busy disk completes. A disk that completes
-// fewer hangs. A hard disk completes about a hundred at random places. The slowest other disk, a small volume of a
-// cloud, completes as many.
+// BusyRate returns the least number of reads or writes a second that a busy disk completes. A busy disk with a lower
+// rate counts as a disk that hangs. A hard disk completes about a hundred random reads or writes a second. The
+// slowest disks of other kinds, small cloud volumes, also complete about a hundred.
 func BusyRate(d v1alpha1.Disk) int {
 	if d.Media == v1alpha1.HDD {
 		return 20
@@ -77,8 +78,8 @@ func ShardDisks(disks []v1alpha1.Disk) []shard.Member {
 	return sharded
 }
 
-// Leaves returns true for a leaving disk: the spec no longer contains it, but it stays in the pods until other disks
-// have filled from it. Its weight is 0, which no spec can contain.
+// Leaves returns true for a leaving disk: the spec no longer contains it, but it stays in the pods until the
+// hand-over of its keys ends. Its weight is 0, which no spec can contain.
 func Leaves(d v1alpha1.Disk) bool { return d.Weight != nil && *d.Weight == 0 }
 
 // Cores returns a CPU limit as a number of cores, rounded up; 0 if there is no limit.
@@ -102,8 +103,8 @@ func perCore(io v1alpha1.IO) int32 {
 }
 
 // Workers returns the number of nginx's workers in a pod with a number of cores. It is 0 if cores is 0, which means
-// that the number of cores is not known: nginx then uses "auto". It does not depend on the state of disks. If the
-// number of workers changed, the kernel would still give connections to the sockets of old workers that wait for a
+// that the number of cores is not known: nginx then uses "auto". The number of workers does not depend on the state
+// of disks. If it changed, the kernel would still give connections to the sockets of old workers that wait for a
 // disk.
 func Workers(io v1alpha1.IO, cores int32) int32 {
 	return max(min(perCore(io)*cores, mostWorkers), cores)
@@ -119,7 +120,7 @@ func Connections(spec v1alpha1.CacheNodeSpec) int32 {
 }
 
 // Duration parses a duration of the API. The schema makes sure that the duration is valid. Duration returns 0 for an
-// invalid one.
+// invalid duration.
 func Duration(d v1alpha1.Duration) time.Duration {
 	parsed, err := time.ParseDuration(string(d))
 	if err != nil {

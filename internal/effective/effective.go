@@ -1,10 +1,10 @@
 // Package effective computes the spec that the operator acts on. This is the user's spec, with the operator's choices
-// where the spec leaves a choice open, and with the defaults that depend on other fields. These are in code and not
-// in the CRD, so that they can improve. The package is pure. Its functions take a spec that includes the CRD's own
-// defaults.
+// where the spec leaves a choice open, and with the defaults that depend on other fields. These defaults are in code
+// and not in the CRD, so that later versions can improve them. The package is pure. Its functions take a spec that
+// includes the CRD's own defaults.
 //
-// It may import the API's types, shard and fleet. A default that depends on other fields belongs here, with a
-// sentence for status.tuning if the operator chose it.
+// The package may import the API's types, shard and fleet. A default that depends on other fields belongs here, with
+// a sentence for status.tuning if the operator chose it.
 package effective
 
 import (
@@ -16,19 +16,20 @@ import (
 // CacheNode is a CacheNode with its effective spec. [Of] makes it as a copy, so the original object does not change.
 type CacheNode struct {
 	*v1alpha1.CacheNode
-	// Tuning says what the operator chose, and why. It becomes status.tuning.
+	// Tuning lists the choices of the operator and the reasons for them. It becomes status.tuning.
 	Tuning []string
 }
 
-// Of makes the choices that the spec leaves open. before contains the choices that were made for the CacheNode so
-// far.
+// Of returns the CacheNode with its effective spec: it makes the choices that the spec leaves open. before contains
+// the choices that the operator has made for the CacheNode so far.
 func Of(cacheNode *v1alpha1.CacheNode, before Before) CacheNode {
 	e := CacheNode{CacheNode: cacheNode.DeepCopy()}
 	e.Spec, e.Tuning = Resolve(e.Spec, before)
 	return e
 }
 
-// Before returns the choices for this CacheNode, as an edit finds them.
+// Before returns the choices that are in effect for this CacheNode. After an edit, they are the argument before of
+// [Of].
 func (c CacheNode) Before() Before {
 	before := Before{Serving: WithoutTier, Routing: c.Spec.Routing.Mode}
 	switch {

@@ -36,10 +36,10 @@ func (f FileSystem) String() string {
 	return text
 }
 
-// measured contains the number of disk reads for a cold hit, whose bytes are not in the page cache. There is a number
-// for an object of 64 KiB and one for an object of 1 MiB. The numbers come from test/bench/disks on Linux 6.18, with
-// io.readAhead 1Mi. They are the same for XFS and ext4. A row is for disks with at least the block size and the
-// read-ahead of the row. The first such row counts.
+// measured contains the number of disk reads for a cold hit, whose bytes are not in the page cache. Each row contains
+// the number for an object of 64 KiB and the number for an object of 1 MiB. The numbers come from test/bench/disks on
+// Linux 6.18, with io.readAhead 1Mi. They are the same for XFS and ext4. A row matches a disk whose block size and
+// read-ahead are at least those of the row. [FileSystem.Reads] uses the first row that matches.
 var measured = []struct{ blocks, readAhead, of64Ki, of1Mi int64 }{
 	{64 << 10, 4 << 20, 1, 2},
 	{64 << 10, 1 << 20, 1, 4},
@@ -60,8 +60,8 @@ func (f FileSystem) Reads() (of64Ki, of1Mi int64) {
 	return 0, 0
 }
 
-// Advice returns what would make the cache larger or hits cheaper on a disk of a kind, with the commands; "" if
-// nothing would.
+// Advice recommends changes that make the cache larger or hits cheaper on a disk of the given media, with the
+// commands for them. It returns "" if there is nothing to recommend.
 func (f FileSystem) Advice(media v1alpha1.Media) string {
 	var advice []string
 	if f.countsTooMuch() {
@@ -78,9 +78,9 @@ func (f FileSystem) Advice(media v1alpha1.Media) string {
 }
 
 // countsTooMuch returns true if nginx counts cache files as larger than they are. After nginx has written a file, it
-// counts the blocks of the file, if they are fewer than eight more than the file needs (ngx_file_fs_size). At this
-// moment, the file still includes blocks that XFS has reserved. If a block has the size of a page, these are always
-// eight or more, so nginx counts the file correctly.
+// counts all blocks of the file, unless the file has at least eight blocks more than it needs (ngx_file_fs_size). At
+// this moment, the file still includes blocks that XFS has reserved. If a block has the size of a page, there are
+// always eight or more reserved blocks. nginx then counts the file correctly.
 func (f FileSystem) countsTooMuch() bool {
 	const page = 4 << 10
 	return f.Type == "xfs" && f.BlockSize > page && !strings.Contains(f.Options, "allocsize=")

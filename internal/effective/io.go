@@ -48,8 +48,8 @@ func ioMode(spec v1alpha1.CacheNodeSpec, before Serving) (mode v1alpha1.IOMode, 
 	return v1alpha1.IOWorkers, "all disks are NVMe, which answer so fast that a thread switch costs more than the wait"
 }
 
-// roomOfACore is the memory for each core, in bytes, that must be left for pages and responses if the operator is to
-// choose io.mode Workers. It is room for 256 responses in progress.
+// roomOfACore is the minimum memory for each core, in bytes, that must be left for pages and responses. With less
+// memory, the operator does not choose io.mode Workers. The memory is enough for 256 responses in progress.
 const roomOfACore = 256 * CopyBuffers * CopyBuffer
 
 // againstWorkers returns the reason why the operator does not choose io.mode Workers; "" if there is none.
@@ -84,7 +84,7 @@ func roomForPages(spec v1alpha1.CacheNodeSpec) int64 {
 	return max(room, 0)
 }
 
-// memoryShares returns a text that says how the memory limit is used. It returns nothing without a limit.
+// memoryShares returns a text that shows how the memory limit is divided. Without a memory limit, it returns nil.
 func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 	limit := spec.Pod.Resources.Limits.Memory()
 	if limit.IsZero() {
@@ -112,17 +112,18 @@ func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 		Bytes(roomForPages(spec)), responses)}
 }
 
-// Before contains what was chosen for a CacheNode so far. It counts where the spec leaves the choice open, so that an
-// upgrade of the operator replaces no pods. The zero value is for a new CacheNode.
+// Before contains the choices that the operator has made for a CacheNode so far. If the spec does not set a value,
+// the operator keeps to the earlier choice, so that an upgrade of the operator replaces no pods. The zero value is
+// for a new CacheNode.
 type Before struct {
-	// Serving says whether the CacheNode has a memory tier, and whether its io.mode is Workers.
+	// Serving records whether the CacheNode has a memory tier, and whether its io.mode is Workers.
 	Serving Serving
 	// Routing is the routing.mode of the CacheNode. It is "" if the CacheNode had at most one pod, which did not share
 	// its keys.
 	Routing v1alpha1.RoutingMode
 }
 
-// Serving says whether a CacheNode has a memory tier, and whether io.mode is Workers.
+// Serving records whether a CacheNode has a memory tier, and whether io.mode is Workers.
 type Serving int
 
 // The values of Serving.
@@ -139,8 +140,8 @@ const (
 	WithWorkers
 )
 
-// Resolve sets what a spec leaves open and what must be the same for all pods: the memory tier, io.mode and
-// routing.mode. choices says what was chosen, and why.
+// Resolve chooses values that a spec may leave open and that must be the same for all pods: the memory tier, io.mode
+// and routing.mode. choices lists the choices and the reasons for them.
 func Resolve(spec v1alpha1.CacheNodeSpec, had Before) (resolved v1alpha1.CacheNodeSpec, choices []string) {
 	routing, whyRouting := routingMode(spec, had)
 	spec.Routing.Mode = routing
@@ -172,9 +173,9 @@ func tierChoice(spec v1alpha1.CacheNodeSpec, useless bool) string {
 	return "memoryTier is off"
 }
 
-// noWaits returns true if a hit hardly waits without a memory tier: io.mode is Workers, or Auto means Direct. With
-// Direct, a tier would contain objects that are in memory already. A hit of 1 MiB from the tier also costs more than
-// a hit from the pages of its disk (docs/adr/0018).
+// noWaits returns true if a hit hardly waits for a disk even without a memory tier: io.mode is Workers, or the
+// operator chooses Direct for Auto. With Direct, a tier would contain objects that are in memory already. A hit of 1
+// MiB from the tier also costs more than a hit from the pages of its disk (docs/adr/0018).
 func noWaits(spec v1alpha1.CacheNodeSpec) bool {
 	spec.MemoryTier = MemoryTier(spec, false)
 	mode, _ := ioMode(spec, Nothing)

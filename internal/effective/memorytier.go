@@ -33,8 +33,8 @@ func MemoryTier(spec v1alpha1.CacheNodeSpec, wanted bool) v1alpha1.MemoryTier {
 }
 
 // tierSize returns the size of the memory tier in bytes. It is the size in the spec or, by default, a quarter of the
-// memory limit, as far as this leaves nginx the memory that it needs. The default is at most half of the memory
-// request, because memory beyond the request can be taken away.
+// memory limit, or less if nginx itself needs more of the limit. The default is at most half of the memory request,
+// because memory beyond the request can be taken away from the pod.
 func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	limits := spec.Pod.Resources.Limits
 	limit := limits.Memory().Value()
@@ -43,7 +43,7 @@ func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	case spec.MemoryTier.Size != nil:
 		return spec.MemoryTier.Size.Value()
 	case limit > 0:
-		size = min(limit/4, max(limit-Memory(spec), 0)/8*7) // an eighth is for its index
+		size = min(limit/4, max(limit-Memory(spec), 0)/8*7) // an eighth is for the index of the tier
 	}
 	if request, ok := spec.Pod.Resources.Requests[corev1.ResourceMemory]; ok {
 		size = min(size, request.Value()/2)
@@ -51,7 +51,7 @@ func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	return wholeMebibytes(size)
 }
 
-// HasMemoryTier returns true for a spec with a memory tier that MemoryTier has completed and that is enabled.
+// HasMemoryTier returns true if the memory tier of a spec is enabled and has a size. MemoryTier sets both.
 func HasMemoryTier(spec v1alpha1.CacheNodeSpec) bool {
 	return ptr.Deref(spec.MemoryTier.Enabled, false) && spec.MemoryTier.Size != nil
 }
@@ -77,15 +77,15 @@ func TierObject(t v1alpha1.MemoryTier) int64 {
 }
 
 // TierInactive returns the time for which an object stays in the tier without a request. It is the time in the spec,
-// but no longer than a copy is fresh. An older copy must be renewed from its disk. It is no better than no copy, and
-// it would be served in the meantime.
+// but no longer than a copy is fresh. An older copy must be renewed from its disk, so it is of no more use than no
+// copy. Also, nginx would serve the older copy until the renewal ends.
 func TierInactive(t v1alpha1.MemoryTier) time.Duration {
 	return min(Duration(t.Inactive), max(Duration(t.MaxExtraAge), time.Second))
 }
 
 // TierFiles returns the maximum total size of the tier's files in bytes. TierFree returns the space that nginx keeps
 // free. The rest of the tier is for objects that arrive before nginx deletes the oldest objects. A full tier accepts
-// no objects until then.
+// no objects until nginx has deleted some.
 func TierFiles(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 4 * 3) }
 
 // TierFree returns the value of min_free for the tier; see TierFiles.

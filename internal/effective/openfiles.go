@@ -15,7 +15,7 @@ const (
 	otherFiles = 256
 	// leastConnections is the lowest value of worker_connections, however low the limit on open files is.
 	leastConnections = 64
-	// shareOfTier is the divisor for the memory tier: its files may be one eighth of the limit on open files.
+	// shareOfTier divides the limit on open files: the memory tier may keep one eighth of that number of files open.
 	shareOfTier = 8
 )
 
@@ -34,9 +34,10 @@ func TierFilesOpen(spec v1alpha1.CacheNodeSpec, limit int64) int64 {
 }
 
 // OpenFiles returns the values of worker_connections and worker_rlimit_nofile. limit is the hard limit on open files;
-// 0 if it is not known. nginx runs without privileges, so it cannot exceed this limit. It does not lower the limit
-// either, because a response in slices has a file open for each slice. worker_connections is at most the number for
-// which the limit suffices. With more connections, nginx would fail to open cache files, as if the disk had failed.
+// 0 if it is not known. nginx runs without privileges, so it cannot exceed this limit. nginx does not lower the limit
+// either, because a response in slices keeps a file open for each slice. worker_connections is at most the number of
+// connections for which the limit is sufficient. With more connections, nginx would fail to open cache files, as if
+// the disk had failed.
 func OpenFiles(spec v1alpha1.CacheNodeSpec, limit int64) (connections int32, files int64) {
 	connections = Connections(spec)
 	if limit <= 0 {

@@ -14,7 +14,7 @@ func TagHeaders(spec v1alpha1.CacheNodeSpec) []string {
 	return []string{"Surrogate-Key", "Cache-Tag"}
 }
 
-// PurgeGrace returns the longest time after a purge in which responses from before the purge may still arrive.
+// PurgeGrace returns for how long after a purge responses may still arrive that the origin made before the purge.
 func PurgeGrace(spec v1alpha1.CacheNodeSpec) time.Duration {
 	if spec.Purge.Grace != "" {
 		return Duration(spec.Purge.Grace)

@@ -18,26 +18,27 @@ var PeerPorts = []int32{8088, 8089}
 // HopBuffers is the maximum memory of a response from another pod while the response lasts, in bytes.
 const HopBuffers = 536 << 10
 
-// FindsPods is the usual time until nginx in all pods has found a new pod. The operator sends the address of the pod
-// to the agents, and nginx asks its agent every two seconds. If the next pod is replaced earlier, the keys of both
-// pods are fetched again.
+// FindsPods is the time that nginx usually needs, in all pods, to find the address of a new pod. The operator sends
+// the address of the pod to the agents, and nginx asks its agent every two seconds. If the operator replaces the next
+// pod earlier, the objects of both pods are fetched again.
 const FindsPods = 3 * time.Second
 
-// FindsPodsByName is the same time for older agents, which do not give nginx the addresses of pods. nginx then asks
+// FindsPodsByName replaces FindsPods for older agents, which do not give nginx the addresses of pods. nginx then asks
 // the DNS servers again after ten to twenty seconds.
 const FindsPodsByName = 15 * time.Second
 
-// Handover returns the time for which keys that move are filled from their previous place; 0 if they are not.
+// Handover returns the time for which keys that have moved are filled from their previous disk or pod; 0 if there is
+// no hand-over.
 func Handover(r v1alpha1.Routing) time.Duration { return Duration(HandoverText(r)) }
 
-// HandoverText returns the same time as a text, as a person would write it.
+// HandoverText returns the result of Handover as a text, in the form in which a person writes it in a spec.
 func HandoverText(r v1alpha1.Routing) v1alpha1.Duration { return cmp.Or(r.Handover, "10m") }
 
 // routingMode returns the mode that is in effect, and the reason for it.
 func routingMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.RoutingMode, why string) {
 	several := spec.Placement.PerNode || ptr.Deref(spec.Replicas, 1) > 1
 	forPods := spec.Routing
-	forPods.Handover = "" // which applies to disks too
+	forPods.Handover = "" // this field applies to disks too
 	switch against := againstSharing(spec); {
 	case spec.Routing.Mode != "":
 		return spec.Routing.Mode, "set by spec.routing.mode"

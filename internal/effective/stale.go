@@ -6,8 +6,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Stale returns the cache policy with the windows for stale responses that apply. The deprecated field cache.useStale
-// can switch them off.
+// Stale returns the cache policy with the values of staleWhileRevalidate and staleIfError that are in effect. The
+// deprecated field cache.useStale can switch stale responses off.
 func Stale(c v1alpha1.CachePolicy) v1alpha1.CachePolicy {
 	if c.UseStale == nil {
 		return c

@@ -9,7 +9,8 @@ import (
 // once.
 const joinWait = 30 * time.Second
 
-// announceWait is the longest duration of the first step of a change, if some pods do not know of it.
+// announceWait is the maximum duration of the first step of a change. The step takes that long if some pods do not
+// learn of the change.
 const announceWait = 10 * time.Second
 
 // Pod is a pod as the operator sees it.
@@ -29,7 +30,7 @@ type Pod struct {
 	Placed bool
 }
 
-// State is what one decision passes on to the next decision.
+// State is the data that one decision passes on to the next decision.
 type State struct {
 	Fleet
 	// Until is the time at which the hand-over from Previous ends.
@@ -53,7 +54,7 @@ type Input struct {
 	Replicas int
 	// Handover is the time for which pods fill keys from previous owners; 0 if there is no hand-over.
 	Handover time.Duration
-	// Known is true if all ready pods route by State.
+	// Known is true if all ready pods already use State to route requests.
 	Known bool
 	Now   time.Time
 	// Zoned is true if each zone has its own copy of a key.
@@ -64,17 +65,18 @@ type Input struct {
 	unannounced bool
 }
 
-// Decision says which pods own keys, and what the pods must do for that.
+// Decision defines which pods own keys, and what the pods must do for that.
 type Decision struct {
 	State State
-	// Keep is the number of pods that must stay, because pods that are scaled away still hand their keys over; 0 if none
-	// does.
+	// Keep is the number of pods that must stay, because pods beyond Replicas are still handing their keys over; 0 if
+	// there are no such pods.
 	Keep int
-	// Guard says whether pods may be evicted.
+	// Guard shows whether pods may be evicted.
 	Guard Guard
 	// Announced is true in the first step of a change, until all pods know from which pods they may have to fill keys.
 	Announced bool
-	// After is the time after which to decide again, even if nothing happens; 0 means never.
+	// After is the time to wait until the next call of Decide, if nothing changes before; 0 means that no further call
+	// is needed.
 	After time.Duration
 }
 
@@ -82,14 +84,14 @@ type Decision struct {
 //
 // The first pods become members when all ready pods are able to answer other pods. Later, a pod becomes a member when
 // it is ready. It stays a member while it is restarted, and its stand-ins answer in the meantime. It stops being a
-// member when it is scaled away. A member is away while its node is cordoned or none of its disks can be used, and
-// after that until it is ready again. If this is true for all members, none of them is away. While pods that leave
-// hand their keys over, no pod joins.
+// member when it is scaled away. A member is away while its node is cordoned, or while none of its disks can be used.
+// It then stays away until it is ready again. If all members would be away, no member counts as away. While pods that
+// leave hand their keys over, no pod joins.
 //
 // A pod that gets keys by a change fills them from the pod that had them before. A change has two steps. In the first
-// step, the present owners become the previous owners too, and still own the keys. When all pods know that, the new
-// owners get the keys in the second step. Without the first step, a pod that knows of the change could ask a pod that
-// does not. The second pod would then fetch the object from the origin.
+// step, the present owners still own the keys, and also become the previous owners. When all pods know that, the
+// second step gives the keys to the new owners. Without the first step, a pod that knows of the change could ask a
+// pod that does not know of it. The asked pod would then fetch the object from the origin.
 func Decide(in Input) Decision {
 	if in.Zoned {
 		return decideZones(in)
@@ -113,7 +115,7 @@ func decide(in Input) Decision {
 	if !wanted.equal(in.State.Owners) {
 		d.change(in, wanted)
 	}
-	if !in.isAnnounced() { // if the hand-over was made shorter, this counts at once
+	if !in.isAnnounced() { // a shorter hand-over in the spec takes effect at once
 		d.State.Until = earliest(d.State.Until, in.Now.Add(in.Handover))
 	}
 	if left := d.State.Until.Sub(in.Now); d.State.Previous.IsZero() {
@@ -137,7 +139,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// change makes the next step of a change of owners.
+// change carries out the next step of a change of owners.
 func (d *Decision) change(in Input, wanted Owners) {
 	next := State{Fleet: d.State.Fleet}
 	next.Serial++
@@ -174,7 +176,7 @@ func (in Input) isAway(ordinal int) bool {
 	return pod.Leaves || pod.Spent || !owns && (pod.ReadySince.IsZero() || !pod.Able)
 }
 
-// hold keeps the pods from which other pods fill keys.
+// hold sets Keep, so that the pods from which other pods fill keys are not scaled away.
 func (d *Decision) hold(in Input) {
 	for _, pod := range in.Pods {
 		if pod.ReadySince.IsZero() || !slices.Contains(d.State.Previous.Present(), pod.Ordinal) {
@@ -225,7 +227,8 @@ func (d *Decision) members(in Input) []int {
 	return members[:min(len(members), MaxMembers)]
 }
 
-// isUnable returns true for a ready pod that keeps the others from sharing keys, because it cannot answer them.
+// isUnable returns true for a ready pod that cannot answer other pods. While there is such a pod, no pods begin to
+// share keys.
 func (in Input) isUnable(pod Pod) bool {
 	return pod.Ordinal < in.Replicas && !pod.ReadySince.IsZero() && !pod.Unasked && !pod.Able
 }
@@ -245,7 +248,7 @@ func (in Input) between(members []int) (pods []int) {
 	return pods
 }
 
-// missing counts the pods that the spec asks for and that do not exist yet.
+// missing counts the pods that the spec requests and that do not exist yet.
 func missing(in Input, members []int) (n int) {
 	for ordinal := range in.Replicas {
 		known := slices.Contains(members, ordinal) || slices.Contains(in.elsewhere, ordinal) ||
@@ -263,7 +266,8 @@ func (d *Decision) lookAgain(after time.Duration) {
 	}
 }
 
-// leaving returns the ready pods that hand their keys over now, except the pods in a list.
+// leaving returns the ready pods that own no keys any more and are handing their keys over, except the pods in
+// without.
 func (in Input) leaving(without []int) (pods []int) {
 	if !in.State.Until.After(in.Now) {
 		return nil
@@ -278,8 +282,9 @@ func (in Input) leaving(without []int) (pods []int) {
 	return pods
 }
 
-// keepsPrevious returns true for a change during a hand-over, if pods still leave after the change. The previous
-// owners then stay the same, if they include all pods that own keys from now on.
+// keepsPrevious returns true if a change during a hand-over must not change the previous owners. There are two
+// conditions: some pods are still leaving after the change, and the previous owners include all pods that own keys
+// after the change.
 func (in Input) keepsPrevious(wanted Owners) bool {
 	isNew := func(pod int) bool { return !slices.Contains(in.State.Previous.Present(), pod) }
 	return len(in.leaving(wanted.Present())) > 0 && !slices.ContainsFunc(wanted.Present(), isNew)

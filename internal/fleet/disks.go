@@ -8,14 +8,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// Disks are the disks among which the keys of a pod were shared before the last change. From these disks, a pod fills
-// keys that have moved to another of its disks.
+// Disks are the disks that shared the keys of a pod before the last change of the disks. If a key has moved to
+// another disk of the pod, the pod fills the key from these disks.
 type Disks struct {
 	// Members are the disks with their weights, sorted by name.
 	Members []Disk `json:"members,omitempty"`
 	// Until is the time at which the pods stop filling keys from these disks. The operator then removes the list.
 	Until time.Time `json:"until,omitzero"`
-	// UnderWay is true until all pods have taken the change. The hand-over then begins once more, with a later Until.
+	// UnderWay is true until all pods have applied the change. When it becomes false, the hand-over begins once more,
+	// with a later Until.
 	UnderWay bool `json:"underWay,omitempty"`
 }
 
@@ -60,7 +61,7 @@ func (d Disks) check() error {
 type DisksInput struct {
 	State State
 	// Had are the disks of the revision that the pods have run. Wanted are the disks of the revision that is being
-	// rolled out. Both are the same after the rollout to all pods that the rollout waits for.
+	// rolled out. When the rollout has reached all pods for which it waits, both lists are the same.
 	Had, Wanted []shard.Member
 	// Starts is true if a pod was created lately and is not ready.
 	Starts   bool
@@ -68,9 +69,9 @@ type DisksInput struct {
 	Now      time.Time
 }
 
-// DecideDisks decides from which disks pods fill the keys that a change moves to other disks. They do so from the
-// first pod that takes the change until the hand-over of the last pod is over. after is the time after which to
-// decide again if nothing changes before; 0 means never.
+// DecideDisks decides from which disks pods fill the keys that a change moves to other disks. The pods do so from the
+// moment at which the first pod applies the change until the hand-over of the last pod ends. after is the time to
+// wait until the next call, if nothing changes before; 0 means that no further call is needed.
 func DecideDisks(in DisksInput) (next State, after time.Duration) {
 	next = in.State
 	before, disks := disksOf(in.Had), in.State.Disks
@@ -89,7 +90,7 @@ func DecideDisks(in DisksInput) (next State, after time.Duration) {
 		}
 	case isOver, in.Handover == 0:
 		disks = Disks{}
-	default: // if the hand-over was made shorter, this counts at once
+	default: // a shorter hand-over in the spec takes effect at once
 		disks.Until = earliest(disks.Until, until)
 	}
 	if !disks.IsZero() {

@@ -1,6 +1,6 @@
 // Package fleet decides which pods of a CacheNode own keys. It is pure.
 //
-// It may import the packages of names and shard. For a new reason why a pod owns keys or does not, add a field to Pod
+// The package may import naming and shard. If there is a new reason for a pod to own keys or not, add a field to Pod
 // and a case to Decide.
 package fleet
 
@@ -29,8 +29,8 @@ type Owners struct {
 // Fleet describes the pods with which a pod shares keys. The operator writes it, and the agent reads it.
 type Fleet struct {
 	Owners
-	// Previous are the owners before the last change. Keys that have moved are filled from them. Previous is empty if
-	// there is no hand-over.
+	// Previous are the owners before the last change. Keys that have moved are filled from these owners. Previous is
+	// empty if there is no hand-over.
 	Previous Owners `json:"previous,omitzero"`
 	// Zones are the owners in each zone, if every zone has its own copy of a key. Owners and Previous are then empty.
 	Zones map[string]Zone `json:"zones,omitempty"`
@@ -55,8 +55,8 @@ func Of(pods int) (f Fleet) {
 	return f
 }
 
-// For returns the fleet of a pod, which is the fleet of the pod's zone if there are zones. It is empty for a pod of
-// no zone.
+// For returns the fleet of a pod, which is the fleet of the pod's zone if there are zones. It is empty for a pod that
+// is in no zone.
 func (f Fleet) For(pod int) Fleet {
 	if f.Zones == nil {
 		return f
@@ -126,8 +126,8 @@ func (o Owners) Plan() (plan shard.Plan, ok bool) {
 // number of pods are the same.
 func Name(pod int) string { return fmt.Sprintf("p%d", pod) }
 
-// KeyPrefix is put before a key for the plan of the pods. The plan of the disks uses no such prefix, so the two plans
-// are independent of each other.
+// KeyPrefix is the text before each key when the plan of the pods hashes the key. The plan of the disks hashes keys
+// without this text, so the two plans are independent of each other.
 const KeyPrefix = "pod "
 
 // Read parses a fleet. The empty text is a fleet without members.

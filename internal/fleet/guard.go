@@ -2,15 +2,15 @@ package fleet
 
 import "slices"
 
-// Guard says whether pods may be evicted. If there are two guards, the greater one counts.
+// Guard defines whether pods may be evicted. Of two guards, the greater value applies.
 type Guard int
 
 const (
-	// Unguarded means that pods may be evicted: they have nobody to whom they can hand their keys over, or there is no
+	// Unguarded means that pods may be evicted: there is no other pod that could take over their keys, or there is no
 	// hand-over.
 	Unguarded Guard = iota
-	// NeedsCordon means that a node must be cordoned before its pods may be evicted. Otherwise an eviction directly
-	// after the cordon, as kubectl drain does it, would come before the hand-over.
+	// NeedsCordon means that a node must be cordoned before its pods may be evicted. Without this guard, kubectl drain
+	// could evict pods directly after it has cordoned the node, before the hand-over.
 	NeedsCordon
 	// HandedOver means that a pod on a cordoned node has handed its keys over, and may be evicted.
 	HandedOver

@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// Locator finds the pods to which keys belong. It makes its plans once, which takes milliseconds. The search for a
+// Locator finds the pods to which keys belong. It computes its plans once, which takes milliseconds. The search for a
 // key takes microseconds. The zero value is the locator of a fleet in which no pod owns keys.
 type Locator struct {
 	owners, standIns, previous shard.Tree
@@ -31,7 +31,7 @@ func (f Fleet) Locator() (l Locator) {
 }
 
 // Holders returns the ordinals of the pods of a key: its owner, the pod that answers if the owner does not, and the
-// owner before the last change. A pod that does not exist is -1. ok is false if no pod owns keys.
+// owner before the last change. The ordinal is -1 if there is no such pod. ok is false if no pod owns keys.
 func (l Locator) Holders(key string) (owner, standIn, previous int, ok bool) {
 	of := func(tree shard.Tree) int {
 		pod, err := strconv.Atoi(strings.TrimPrefix(tree.Owner([]byte(KeyPrefix+key)), "p")) // as Name writes it

@@ -37,7 +37,7 @@ const ResolverAddress = "127.0.0.1:8086"
 
 // Sockets of nginx's servers that only nginx itself uses. An nginx that was killed leaves its sockets behind, and a
 // new nginx cannot listen on them. The nginx container therefore deletes the files that match NginxSockets before it
-// starts nginx. A pod template does not have to know each socket, because a later agent may add one.
+// starts nginx. A pod template contains only this pattern, not each socket, because a later agent may add a socket.
 const (
 	NginxSockets = RunDir + "/nginx-*.sock"
 	// GatewaySocket is the socket of the gateway, the server between the caches of the disks and the origin. The caches
@@ -118,13 +118,13 @@ func ListenerCertificate(hash string) string { return RunDir + "/listener-" + ha
 func ListenerKey(hash string) string { return RunDir + "/listener-" + hash + ".key" }
 
 // PeerCertificate returns the path of the certificate that pods show to each other. hash is a hash of the
-// certificate, its key and the authorities that pods demand of each other.
+// certificate, its key and the authorities that the pods trust.
 func PeerCertificate(hash string) string { return RunDir + "/peer-" + hash + ".crt" }
 
 // PeerKey returns the path of the key of PeerCertificate.
 func PeerKey(hash string) string { return RunDir + "/peer-" + hash + ".key" }
 
-// PeerAuthority returns the path of the authorities that pods demand of each other.
+// PeerAuthority returns the path of the authorities that must have signed the certificates of other pods.
 func PeerAuthority(hash string) string { return RunDir + "/peer-" + hash + "-ca.crt" }
 
 // DiskDir returns the path at which a disk is mounted.
@@ -142,6 +142,6 @@ func PurgesState(disk string) string { return DiskDir(disk) + "/" + OwnFolder + 
 // nginx's loader deletes files that it does not know.
 func CacheDir(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/cache" }
 
-// RefreshDir returns the folder for responses for which several requests for an expired object wait. nginx keeps each
-// response there for some seconds.
+// RefreshDir returns the folder for shared responses: several requests for the same expired object wait for one such
+// response. nginx keeps each response there for some seconds.
 func RefreshDir(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/refresh" }

@@ -32,8 +32,9 @@ const (
 	// makes the kubelet refresh the pod's volumes.
 	AnnotationNonce = "cachenode.io/nonce"
 	// AnnotationTemplate, on the ConfigMap, contains the pod template that was applied last, and a hash of its input.
-	// While the input is the same, the template stays the same, even if a newer operator would make another template of
-	// the input. The annotation is not on the StatefulSet, because the StatefulSet is recreated when the disks change.
+	// While the input is the same, the template stays the same, even if a newer operator would make another template
+	// from the same input. The annotation is not on the StatefulSet, because the StatefulSet is recreated when the disks
+	// change.
 	AnnotationTemplate = "cachenode.io/template"
 	// AnnotationInput, on a pod, is the hash of its template's input. On a scout, it is the scout's command.
 	AnnotationInput = "cachenode.io/template-input"
@@ -44,10 +45,11 @@ const (
 	// AnnotationEmpty, on a pod, names caches that its agent may delete, as DISK=NAMESPACE/NAME separated by commas. The
 	// CacheNode of such a cache is gone.
 	AnnotationEmpty = "cachenode.io/empty"
-	// AnnotationFleet, on a pod, says which pods share keys, as the ConfigMap does. On the ConfigMap, it is the time
-	// until which the pods fill keys from the previous owners, or Never.
+	// AnnotationFleet, on a pod, defines which pods share keys, in the same form as in the ConfigMap. On the ConfigMap,
+	// it is the time until which the pods fill keys from the previous owners, or Never.
 	AnnotationFleet = "cachenode.io/fleet"
-	// AnnotationPeers, on a pod, says how the pod talks to other pods. Pods without it cannot talk to others.
+	// AnnotationPeers, on a pod, defines how the pod talks to other pods. A pod without this annotation cannot talk to
+	// other pods.
 	AnnotationPeers = "cachenode.io/peers"
 	// AnnotationPath and AnnotationNode, on a PersistentVolume that the operator made, are its folder and its node.
 	AnnotationPath = "cachenode.io/path"
@@ -60,8 +62,8 @@ const (
 	// from the others.
 	LabelRole = "cachenode.io/role"
 	// AnnotationEvictions, on the PodDisruptionBudget, says why the budget allows no eviction. EvictionsNeedCordon means
-	// that pods that share keys must hand them over first, and that a node must be cordoned to announce this.
-	// EvictionsNeedHandover means that pods are handing their keys over.
+	// that a pod that shares keys must hand its keys over before its eviction. Its node must be cordoned to announce the
+	// eviction. EvictionsNeedHandover means that pods are handing their keys over.
 	AnnotationEvictions   = "cachenode.io/evictions"
 	EvictionsNeedCordon   = "need-cordon"
 	EvictionsNeedHandover = "need-hand-over"
@@ -109,20 +111,21 @@ const (
 // PurgesKey is the key of a segment of the journal of purges in its ConfigMap.
 const PurgesKey = "segment.json.gz"
 
-// Keys of the Secret with the agent's certificates. The operator uses the keys of the client, and no pod mounts them.
+// Keys of the Secret with the agent's certificates. Only the operator uses the entries for the client, and no pod
+// mounts them.
 const (
 	ServerCertificateKey = "tls.crt"
 	ServerKeyKey         = "tls.key"
 	AuthorityKey         = "ca.crt"
 	ClientCertificateKey = "client.crt"
 	ClientKeyKey         = "client.key"
-	// OwnerKeyKey is for the key that signs the marks on the CacheNode's disks. OwnerLegacyKey is for a time (RFC 3339):
-	// unsigned marks from before this time are accepted. It is set only if the CacheNode was at work before it had an
-	// owner key.
+	// The entry OwnerKeyKey contains the key that signs the marks on the CacheNode's disks. The entry OwnerLegacyKey
+	// contains a time (RFC 3339): unsigned marks from before this time are accepted. OwnerLegacyKey is set only if the
+	// CacheNode was at work before it had an owner key.
 	OwnerKeyKey    = "owner.key"
 	OwnerLegacyKey = "owner.legacy"
-	// The certificate and key that the pods show to each other, and the authorities that they trust. The pods will show
-	// the next certificate and key when all pods trust the authority of the next certificate.
+	// The certificate that the pods show to each other, its key, and the authorities that the pods trust. The pods will
+	// show the next certificate when all pods trust its authority.
 	PeerCertificateKey     = "peer.crt"
 	PeerKeyKey             = "peer.key"
 	PeerAuthorityKey       = "peer-ca.crt"
@@ -203,8 +206,8 @@ func Ordinal(cacheNode, pod string) (ordinal int, ok bool) {
 // Claim returns the name of a pod's claim for a disk, in the form that the StatefulSet controller uses.
 func Claim(disk, pod string) string { return disk + "-" + pod }
 
-// Scout returns the name of the pod that waits for a pod's missing disk, and of its claim. The name never collides with
-// a pod's claim, which ends in an ordinal.
+// Scout returns the name of the scout that waits for a pod's missing disk. The claim of the scout has the same name.
+// The name never collides with a pod's claim, which ends in an ordinal.
 func Scout(disk, pod string) string { return pod + "-" + disk + "-scout" }
 
 // Volume returns the name of the PersistentVolume for a folder on a node. Two CacheNodes cannot have the same folder

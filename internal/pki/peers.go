@@ -18,13 +18,14 @@ import (
 // kubelets to bring the certificate's authority to all pods.
 const introduction = 24 * time.Hour
 
-// WithPeers returns the data of a CacheNode's Secret, completed with what its pods show to, and demand of, each
-// other. This is one certificate for all pods, signed by an authority that signs nothing else. Another authority
-// signs the certificates of the operator and the agents, so a pod cannot act as the operator.
+// WithPeers returns the data of a CacheNode's Secret, completed with the entries for connections between the
+// CacheNode's pods. These are one certificate for all pods, its key, and the authorities that the pods trust. The
+// authority that signs this certificate signs nothing else. Another authority signs the certificates of the operator
+// and the agents, so a pod cannot act as the operator.
 //
 // A certificate is replaced long before it expires, in two steps. First, all pods get the authority of the next
-// certificate. After the time introduction, they get the certificate itself. renewAt is the time at which to call
-// WithPeers again.
+// certificate. After the period introduction, the pods get the next certificate itself. renewAt is the time at which
+// to call WithPeers again.
 func WithPeers(
 	data, before map[string][]byte, name string, now time.Time,
 ) (with map[string][]byte, renewAt time.Time, err error) {
@@ -79,8 +80,8 @@ func usablePeer(data map[string][]byte, certificate, key, name string, now time.
 	return pair.Leaf, err == nil
 }
 
-// issuePeer adds a new certificate to the data, and puts its authority before the trusted authorities. Of these, it
-// keeps only the newest.
+// issuePeer adds a new certificate to the data, and puts its authority before the authorities that are trusted
+// already. It keeps only the newest of these earlier authorities.
 func issuePeer(data map[string][]byte, certificate, key, name string, now time.Time) error {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 const (
 	// Lifetime is the time for which a set is valid.
 	Lifetime = 90 * 24 * time.Hour
-	// Renewal is the time before its expiry at which a set is replaced.
+	// Renewal is the time between the replacement of a set and its expiry.
 	Renewal = 30 * 24 * time.Hour
 	// skew is the longest time by which clocks may differ.
 	skew = time.Hour

@@ -26,7 +26,7 @@ const (
 // State contains what is known about the purges of a CacheNode at the time Now.
 type State struct {
 	Now time.Time
-	// Grace is the time for which all pods obey a rule before it ends.
+	// Grace is the time for which all pods must obey a rule before the rule can end.
 	Grace time.Duration
 	// Log is the journal; nil while it is not known.
 	Log *Log
@@ -37,7 +37,7 @@ type State struct {
 	Obeyed map[int64]time.Time
 	// Compacted is the time at which old purges were last removed from the journal.
 	Compacted time.Time
-	// Purges are all CachePurges of the CacheNode, without what they purge.
+	// Purges are all CachePurges of the CacheNode, without their targets.
 	Purges []v1alpha1.CachePurge
 	// Lost contains the UIDs of purges whose places were lost with a journal. These purges are carried out once more.
 	Lost map[types.UID]bool
@@ -137,7 +137,8 @@ func areConfirmed(pods []Pod, now time.Time) bool {
 	return true
 }
 
-// Follow returns a copy of the journal after the actions at a time. The caller must write it.
+// Follow returns a copy of the journal in which the actions are carried out at the time now. The caller must write
+// this copy.
 func (l *Log) Follow(a Actions, now time.Time) *Log {
 	next := l.Clone()
 	if a.Compact {

@@ -16,8 +16,8 @@ const (
 
 // Orphans returns the changed statuses of purges whose CacheNode does not exist, and the time until the next call.
 // since is the time since which the CacheNode is known to be missing. If the CacheNode is created soon, as can happen
-// with git, the purges are carried out. Otherwise they fail, and after a day they are deleted, because nobody else
-// would delete them.
+// when objects are applied from git, the purges are carried out. Otherwise they fail, and after a day they are
+// deleted, because nobody else would delete them.
 func (s State) Orphans(since time.Time) (changes []Change, due time.Duration) {
 	due = CompactInterval
 	for i := range s.Purges {
@@ -36,8 +36,9 @@ func (s State) Orphans(since time.Time) (changes []Change, due time.Duration) {
 	return changes, due
 }
 
-// orphan returns the status of a purge whose CacheNode is known to be missing since a time, and how long the purge
-// still waits. A purge that was applied finally settles, because no pod serves anything.
+// orphan returns the status of a purge whose CacheNode has been known to be missing since the given time, and how
+// long the purge still waits. When the wait of an applied purge ends, the purge settles, because no pod serves
+// anything.
 func orphan(cp *v1alpha1.CachePurge, since, now time.Time) (s v1alpha1.CachePurgeStatus, left time.Duration) {
 	if cp.CreationTimestamp.After(since) {
 		since = cp.CreationTimestamp.Time
@@ -57,7 +58,7 @@ func orphan(cp *v1alpha1.CachePurge, since, now time.Time) (s v1alpha1.CachePurg
 }
 
 // Expired returns the finished purges that must be deleted now, and the time until the next purge must be deleted.
-// ttl is for purges that do not say how long they stay; 0 means that they stay.
+// ttl is how long a finished purge stays if its spec sets no time; 0 means that such a purge is not deleted.
 func (s State) Expired(ttl time.Duration) (expired []*v1alpha1.CachePurge, due time.Duration) {
 	due = CompactInterval
 	for i := range s.Purges {

@@ -11,7 +11,8 @@ import (
 type Rule struct {
 	// Number is the place of the purge in the journal.
 	Number int64 `json:"number"`
-	// Changed is the place of the rule's last change. It is Number, or a later place after the rule was given an end.
+	// Changed is the place of the rule's last change. It equals Number until the rule gets an end, and is a later place
+	// after that.
 	Changed int64 `json:"changed"`
 	// Until is the end of the rule: the rule does not affect responses that arrived later. Zero means that the rule has
 	// no end yet, because some pod may still have a purged object from which another pod can fill.
@@ -27,8 +28,8 @@ type Rule struct {
 // Journal is the list of purges of a CacheNode. A place in the journal is a number, and places only grow. A place is
 // at least the Unix time in milliseconds. Places therefore go on growing if a journal is lost and another one begins.
 type Journal struct {
-	// Floor is the last place that the journal no longer knows. The objects of a disk that has not applied this place
-	// are not trusted.
+	// Floor is the last place that the journal no longer contains. If a disk has not applied the journal up to this
+	// place, the objects on the disk are not trusted.
 	Floor int64 `json:"floor"`
 	// Head is the last place in the journal.
 	Head int64 `json:"head"`
@@ -126,9 +127,10 @@ func (j *Journal) raise(floor int64) {
 // Unlimited is a number of bytes that no journal reaches.
 const Unlimited = math.MaxInt
 
-// Compact removes rules that ended before a time. It also removes the oldest rules while all rules together take more
-// than most bytes. It keeps every rule without an end, all rules after the first such rule, and all rules that some
-// pod has not applied. It reports whether it removed any rule.
+// Compact removes rules that ended before a time. If all rules together exceed the limit of most bytes, it also
+// removes the oldest rules, until the rest takes at most three quarters of this limit. It keeps every rule without an
+// end, all rules after the first such rule, and all rules that some pod has not applied. It reports whether it
+// removed any rule.
 func (j *Journal) Compact(before time.Time, most int, applied int64) bool {
 	kept := min(j.Head, applied) // no rule that changed after this place is removed
 	for _, r := range j.Rules {

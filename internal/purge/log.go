@@ -29,7 +29,7 @@ type Log struct {
 	changed []int
 }
 
-// NewLog returns a journal that begins after a place and of which nothing is stored.
+// NewLog returns a journal that begins after a place. No part of this journal is stored yet.
 func NewLog(after int64) *Log { return &Log{Journal: Journal{Floor: after, Head: after}} }
 
 // OpenLog returns the journal that is stored in slots. A segment is nil if the slot is empty.

@@ -76,7 +76,7 @@ func RuleOf(cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, policy v1alph
 		return Rule{}, fmt.Errorf("spec.%w", err)
 	}
 	r := Rule{UID: string(cp.UID), Name: cp.Name, Soft: spec.Mode == v1alpha1.PurgeSoft, Target: target}
-	if r.Size() > MaxRule { // created before the schema had a limit
+	if r.Size() > MaxRule { // the CachePurge was created before the schema had a limit
 		return Rule{}, fmt.Errorf("spec: has %d bytes of URLs and others, at most %d are possible: "+
 			"create several CachePurges", r.Size(), MaxRule)
 	}

@@ -23,8 +23,8 @@ type Pod struct {
 	Problem string
 	// IsUnknown is true while this operator does not know what the agent has done.
 	IsUnknown bool
-	// Confirmed is the time at which the last request began that the agent has answered; the zero value if it has
-	// answered none.
+	// Confirmed is the start time of the last request that the agent has answered; the zero value if it has answered no
+	// request.
 	Confirmed time.Time
 	// HasStale is true if the agent has not received all URLs that it must make stale.
 	HasStale bool
@@ -76,8 +76,8 @@ const (
 	maxTexts = 16 << 10
 )
 
-// Progress returns the phase, the message, the counts and the pods in the status of a rule. before is the status
-// until now.
+// Progress returns the phase, the message, the counts and the pods in the status of a rule. before is the present
+// status of the purge.
 func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.CachePurgeStatus) {
 	s.Number, s.Phase = r.Number, v1alpha1.PurgeSettled
 	if r.Until.IsZero() {
@@ -102,7 +102,7 @@ func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.
 	})
 	s.SlowestPod = slowest(s.Pods)
 	if s.Phase != v1alpha1.PurgePending && before.Phase != v1alpha1.PurgePending && before.SlowestPod != "" {
-		s.SlowestPod = before.SlowestPod // nobody waited for pods that have joined since
+		s.SlowestPod = before.SlowestPod // nobody waited for pods that joined after the purge was applied
 	}
 	s.Pods = bounded(s.Pods)
 	if s.Phase == v1alpha1.PurgePending {
@@ -111,7 +111,8 @@ func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.
 	return s
 }
 
-// bounded returns the pods that a status lists. Only the first pods have their disks and messages.
+// bounded returns the pods that a status lists. The limits on disks and messages apply to all pods together, so the
+// last pods may lack disks and messages.
 func bounded(pods []v1alpha1.PurgePodStatus) []v1alpha1.PurgePodStatus {
 	pods = pods[:min(len(pods), maxPods)]
 	disks, texts := maxDisks, maxTexts

@@ -19,8 +19,8 @@ type Segment struct {
 	Head  int64 `json:"head"`
 	// Floor is the floor of the journal when the segment was written.
 	Floor int64 `json:"floor"`
-	// Rules are the rules that got their places in this segment, without their ends. Ends are the ends that were given
-	// in this segment, to rules of any segment.
+	// Rules are the rules that got their places in this segment, without their ends. Ends are the ends that got their
+	// places in this segment; they can belong to rules of any segment.
 	Rules []Rule `json:"rules,omitempty"`
 	Ends  []End  `json:"ends,omitempty"`
 	// Closed is true if another segment comes after this one. Closed is written before the other segment begins. A

@@ -79,8 +79,8 @@ func (s State) next(cp *v1alpha1.CachePurge, rules map[string]Rule, pods []Pod) 
 	return v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending}
 }
 
-// stamp completes the next status of a purge: the counts, which only grow, the times at which it came to its phases,
-// and the conditions.
+// stamp completes the next status of a purge. It sets the conditions, the times at which the purge reached its
+// phases, and the counts, which only grow.
 func stamp(next *v1alpha1.CachePurgeStatus, cp *v1alpha1.CachePurge, now time.Time) {
 	before := cp.Status
 	next.ObservedGeneration = cp.Generation

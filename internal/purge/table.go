@@ -86,7 +86,7 @@ func (t *Table) Remove(r Rule, p Patterns) {
 	}
 }
 
-// texts returns the patterns of a rule, each with the texts of its kind in the table.
+// texts returns each pattern of a rule, together with the part of the table that stores patterns of this kind.
 func (t *Table) texts(r Rule, p Patterns) iter.Seq2[texts, string] {
 	e := t.hard
 	if r.Soft {

@@ -28,7 +28,8 @@ const (
 	MaxText = 256 << 10
 )
 
-// Target says which objects a purge matches. The purge matches an object if one of the lists does.
+// Target says which objects a purge matches. The purge matches an object if at least one of the lists matches the
+// object, or if Everything is true.
 type Target struct {
 	URLs       []string `json:"urls,omitempty"`
 	Prefixes   []string `json:"prefixes,omitempty"`
@@ -57,8 +58,8 @@ type Patterns struct {
 	Tags           []string
 }
 
-// Patterns returns the patterns of a target for a cache policy. A URL stands for the objects that are stored for it
-// with any method and any scheme, because clients reach the same object by several.
+// Patterns returns the patterns of a target for a cache policy. A URL stands for all objects that are stored for the
+// URL, whatever their method and scheme. Clients reach the same object by several methods and schemes.
 func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 	for _, text := range t.URLs {
 		r, err := parse(text)

@@ -15,8 +15,8 @@ type Update struct {
 	Floor int64  `json:"floor"`
 	Head  int64  `json:"head"`
 	Rules []Rule `json:"rules,omitempty"`
-	// Stale are URLs at which clients have changed something. The agent makes the objects of these URLs stale that it
-	// has now. The URLs are sent until the agent has answered, and are not in the journal.
+	// Stale are URLs at which clients have changed something. For each URL, the agent makes the objects stale that are
+	// in the pod's cache now. The URLs are sent until the agent has answered, and are not in the journal.
 	Stale []string `json:"stale,omitempty"`
 	// After is the head that the sender expects the agent to have. An agent with a lower head ignores the rules, and
 	// answers with its own head.
@@ -25,8 +25,8 @@ type Update struct {
 
 // Done says how far an agent has carried out the journal.
 type Done struct {
-	// Head is the last place in the journal that the agent knows. Applied is the last place up to which everything that
-	// nginx can serve from obeys the journal.
+	// Head is the last place in the journal that the agent knows. Applied is the last place up to which all stores from
+	// which nginx can serve obey the journal.
 	Head    int64 `json:"head"`
 	Applied int64 `json:"applied"`
 	// Stores are the disks and the memory tier.

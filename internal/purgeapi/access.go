@@ -26,8 +26,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// The times for which answers of the API server are remembered. A right that is taken away works for at most this
-// time after that. Tokens and refusals are remembered for a shorter time.
+// The times for which answers of the API server are remembered. A user who loses a right can still use it for at most
+// this time. Tokens and refusals are remembered for a shorter time.
 const (
 	remember      = time.Minute
 	rememberShort = 10 * time.Second

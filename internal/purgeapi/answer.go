@@ -51,7 +51,7 @@ func answerOf(cp *v1alpha1.CachePurge) Answer {
 type problem struct {
 	code int
 	text string
-	// retry is the time after which the request may be sent again; 0 if the answer does not say that.
+	// retry is the time after which the request may be sent again; 0 if the answer contains no such time.
 	retry time.Duration
 }
 

@@ -15,7 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purgeapi/batch"
 )
 
-// Time limits: for the API server to create a CachePurge, and for a request to get one.
+// createTimeout is the time limit for the API server to create a CachePurge. gatherTimeout is the time limit for a
+// request to get the name of its CachePurge.
 const (
 	createTimeout = 10 * time.Second
 	gatherTimeout = 20 * time.Second
@@ -79,7 +80,7 @@ func (g *gatherer) send(key batch.Key) {
 }
 
 // sendOne creates the CachePurge of a batch. If the API server rejects it, sendOne tries each half of the batch, and
-// so on. Therefore only those requests fail that the API server would also reject alone.
+// so on. Therefore a rejection makes a request fail only if the API server would also reject the request alone.
 func (g *gatherer) sendOne(b batch.Batch[chan<- created]) {
 	name, err := g.createOne(b.Key, b.Target())
 	if len(b.Members) > 1 && isRefusal(err) {

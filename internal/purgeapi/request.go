@@ -108,7 +108,7 @@ func (r Request) timeout() time.Duration { return time.Duration(r.TimeoutSeconds
 // cost returns how much of a user's budget the request takes: one for each item, and at least one.
 func (r Request) cost() int { return max(1, r.Items()) }
 
-// key returns the key that says with which other requests the request is gathered.
+// key returns the key that determines with which other requests the request is gathered.
 func (r Request) key(user string) batch.Key {
 	return batch.Key{
 		User: user, Namespace: r.Namespace, CacheNode: r.CacheNode, Mode: r.Mode, ByHost: len(r.Hosts) > 0,

@@ -1,8 +1,8 @@
 // Package purgeapi implements the HTTP endpoint for purges. It creates CachePurges for users who may create them, and
 // waits for these CachePurges. It reads no Secret and no CacheNode.
 //
-// It may import naming and purge. Of the API, it uses CachePurges alone. A new field of a request belongs in
-// request.go, and so does its cost. The budgets for costs are in limits.go.
+// It may import naming and purge. CachePurges are the only objects of the API that it uses. A new field of a request
+// belongs in request.go, and so does its cost. The budgets for costs are in limits.go.
 package purgeapi
 
 import (
@@ -186,7 +186,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 	return codeOf(cp.Status.Phase, request.Wait), answerOf(cp), nil
 }
 
-// codeOf returns the status code for a phase. The code is 202 until the phase is the one that the request waits for.
+// codeOf returns the status code for a phase. The code is 202 until the purge fails, or reaches the phase that the
+// request waits for.
 func codeOf(phase v1alpha1.PurgePhase, wait Wait) int {
 	switch {
 	case phase == v1alpha1.PurgeFailed:

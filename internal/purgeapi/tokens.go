@@ -38,8 +38,8 @@ func tokenOf(r *http.Request) string {
 	return token
 }
 
-// bucket is a token bucket: it contains what may be taken at once, and fills up again. Unlike rate.Limiter, it
-// accepts that something is given back at any later time.
+// bucket is a token bucket: it contains what may be taken at once, and fills up again. Unlike rate.Limiter, it lets
+// the caller give something back at any later time.
 type bucket struct {
 	perSecond, most, left float64
 	filled                time.Time
@@ -95,8 +95,8 @@ const (
 	wrong
 )
 
-// may returns true if a token may be checked. The caller must then report the result by found. Several requests may
-// have the same token while it is unknown: the token then counts once.
+// may returns true if a token may be checked. The caller must then report the result by found. If several requests
+// have the same unknown token, the token counts once.
 func (s *strangers) may(address, token string, now time.Time) (found func(verdict), may bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -140,8 +140,8 @@ func (s *strangers) of(address string) *bucket {
 	return b
 }
 
-// network returns the addresses from which one machine can choose its own: an IPv4 address, or the first 64 bits of
-// an IPv6 address.
+// network returns the range of addresses that one machine can use: an IPv4 address, or the first 64 bits of an IPv6
+// address.
 func network(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

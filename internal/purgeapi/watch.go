@@ -94,7 +94,7 @@ func (w *watcher) listen(key client.ObjectKey) (changed chan struct{}, stop func
 }
 
 // await waits until isDone returns true for a CachePurge, or until the context ends, and returns the last state of
-// the CachePurge. A new CachePurge may not be in the cache yet. Until then, cp is its state.
+// the CachePurge. A new CachePurge may not be in the cache yet. Until it is in the cache, cp is its state.
 func (w *watcher) await(
 	ctx context.Context, cp *v1alpha1.CachePurge, isDone func(*v1alpha1.CachePurge) bool,
 ) (*v1alpha1.CachePurge, error) {

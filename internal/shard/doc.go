@@ -5,15 +5,16 @@
 //
 // The key space is divided into [Slots] slots. A slot is a hundredth of a percent, the resolution of nginx's
 // split_clients. Weighted rendezvous hashing on names gives each slot to a member (Thaler and Ravishankar, 1998; the
-// weighted form of Schindelhauer and Schomaker, 2005). The quotas are exact: a member gets as many slots as its
-// weight is worth, and no more. If the best member for a slot has no room, the slot goes to the next best member.
-// Shares are therefore exact. Adding, removing or reweighting a member moves hardly more slots than it must: see
-// TestMovement for how many.
+// weighted form of Schindelhauer and Schomaker, 2005). Each member has a quota: the number of slots that is in
+// proportion to its weight. If the best member for a slot already has all slots of its quota, the slot goes to the
+// next best member. So each member gets exactly its quota. Adding, removing or reweighting a member moves few more
+// slots than the minimum: TestMovement checks how many.
 //
 // nginx scans the ranges of a split_clients block in order, and 10,000 slots make thousands of ranges. [Plan.Tree]
 // therefore arranges the ranges in two levels, with at most a hundred ranges in each block.
 //
-// Pods are equal, and they join and leave at the end of a sequence. [NewSequence] makes their plan instead.
+// All pods have the same weight, and they join and leave at the end of a sequence. [NewSequence] makes the plan of
+// the pods.
 //
-// It imports no other package. For another question about the key space, add a method to Plan.
+// It imports no other package of this project. For another question about the key space, add a method to Plan.
 package shard

@@ -1,8 +1,8 @@
 package shard
 
 // Owner returns the value that nginx selects for a cache key: the owner of the key's slot. It computes the value as
-// nginx does, and also truncates the end of each range. key must be equal to the source of split_clients, byte for
-// byte.
+// nginx does, with the same truncation of the ranges. key must be the same, byte for byte, as the text that
+// split_clients hashes.
 func (t Tree) Owner(key []byte) string {
 	hash := murmurHash2(key)
 	value := t.Root.pick(hash)

@@ -6,13 +6,15 @@ import (
 	"fmt"
 )
 
-// Movement describes what an edit of the disks does to the keys: how many keys move from which disk to which.
+// Movement describes what an edit of the disks does to the keys: how many keys move from each disk to each other
+// disk.
 type Movement struct {
-	// Name identifies the movement. It is a hash of both plans; "" if no keys move. An acknowledgement therefore does
-	// not count for the same disks if they replace other disks.
+	// Name identifies the movement. It is a hash of both plans; "" if no keys move. An acknowledgement of one movement
+	// is therefore not valid for an edit that leads to the same disks from other disks.
 	Name  string
 	Moves []Move
-	// Slots is the sum of the moves. Least is the sum that any plan must move. Both are in hundredths of a percent.
+	// Slots is the sum of the moves. Least is the smallest sum that is possible with the shares of the new plan. Both
+	// are in hundredths of a percent.
 	Slots, Least int
 	// From and To are the plans before and after the edit.
 	From, To Plan
@@ -34,8 +36,9 @@ func Between(from, to Plan) Movement {
 	return m
 }
 
-// Bytes returns the size of the files of the moving keys in bytes, if each disk's files are spread evenly over its
-// keys. used contains the bytes that each disk of the first plan holds in all pods together.
+// Bytes returns how many bytes of cache files belong to the keys that move. It assumes that the files of a disk are
+// spread evenly over the keys of the disk. used contains, for each disk of the plan From, the bytes that the disk
+// holds in all pods together.
 func (m Movement) Bytes(used map[string]int64) int64 {
 	var sum float64
 	for _, move := range m.Moves {

@@ -13,8 +13,8 @@ import (
 )
 
 // Slots is the number of slots into which the key space is divided. Fewer slots make fewer ranges but move more keys.
-// With 2,000 slots, a changed weight moves 1.17 times the minimum. With 10,000 slots, it moves 1.08 times the
-// minimum.
+// With 2,000 slots, a change of a weight moves 1.17 times the minimum number of keys. With 10,000 slots, the same
+// change moves 1.08 times the minimum.
 const Slots = 10000
 
 // Member is a disk or a pod to which slots are given.
@@ -26,7 +26,7 @@ type Member struct {
 	Weight int64
 }
 
-// Plan says which member owns each slot. It is immutable and safe for concurrent use.
+// Plan defines which member owns each slot. It is immutable and safe for concurrent use.
 type Plan struct {
 	members []Member // sorted by name
 	owner   []uint16 // slot → index into members
@@ -42,9 +42,9 @@ func newPlan(members []Member, owners []int) Plan {
 	return Plan{members: members, owner: owner, share: share}
 }
 
-// NewPlan assigns every slot to a member. The order of members does not matter. It panics on what validation
-// excludes: no member, more than Slots members, a weight below 1, weights whose sum overflows. A new plan takes
-// milliseconds, so the last plans are remembered. Most calls have the same members.
+// NewPlan assigns every slot to a member. The order of members does not matter. It panics in the cases that
+// validation excludes: no member, more than Slots members, a weight below 1, or weights whose sum overflows. The
+// computation takes milliseconds, and most calls have the same members. So NewPlan remembers the last plans.
 func NewPlan(members []Member) Plan {
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
@@ -57,7 +57,7 @@ func NewPlan(members []Member) Plan {
 	return plan
 }
 
-// remembered contains the last plans by their members. A plan takes about 20 KB.
+// remembered contains the last plans, by their members. A plan takes about 20 KB of memory.
 var remembered = lru.New(128)
 
 func planOf(sorted []Member) Plan {
@@ -174,8 +174,8 @@ func (p Plan) index(name string) int {
 }
 
 // quotas divides slots among the members in proportion to their weights, by the method of the largest remainder.
-// Members with equal remainders are in the order of their names. If there are enough slots, each member gets at least
-// one.
+// Among members with equal remainders, the first by name gets a slot first. If there are enough slots, each member
+// gets at least one.
 func quotas(members []Member, slots int) []int {
 	var total uint64
 	for _, m := range members {
@@ -214,8 +214,8 @@ func quotas(members []Member, slots int) []int {
 	return quota
 }
 
-// feedTheSmallest takes slots from the largest quota for members that would have none. Otherwise a disk without a
-// slot would be mounted and never used.
+// feedTheSmallest gives one slot to each member that has none, and takes the slot from the largest quota. Otherwise
+// such a disk would be mounted and never used.
 func feedTheSmallest(quota []int) {
 	for i, q := range quota {
 		if q > 0 {

@@ -10,9 +10,9 @@ import (
 // up to the number of slots. assign writes the member's index to owner[slot].
 //
 // Each slot proposes to the members in the order of their scores. A full member keeps the slots that have the best
-// scores for this member (Gale and Shapley, 1962). Both sides rank by the same score. The result is therefore the
-// same as that of a greedy pass over all pairs, the best score first. It does not depend on the order of the
-// proposals.
+// scores for this member (Gale and Shapley, 1962). Slots and members rank each other by the same score. The result is
+// therefore the same as with a greedy algorithm that takes all pairs of a slot and a member, the best score first. It
+// does not depend on the order of the proposals.
 func assign(owner, slots []int, members []Member, quota []int) {
 	seeds := make([]uint64, len(members))
 	for i, m := range members {
@@ -22,7 +22,8 @@ func assign(owner, slots []int, members []Member, quota []int) {
 	}
 	kept := make([]proposals, len(members))
 	for _, slot := range slots {
-		// A refused slot tries the next best member, below the score of the refusal.
+		// A slot that a member has refused tries the next best member, whose score is lower than that of the refused
+		// proposal.
 		limit := proposal{slot: slot, member: -1, score: math.Inf(1)}
 		for {
 			best := proposal{slot: slot, member: -1, score: math.Inf(-1)}
@@ -64,8 +65,8 @@ func mix(x uint64) uint64 {
 }
 
 // logarithm returns ln(x) for x in (0, 1). The plan must be the same on every architecture, but math.Log is not the
-// same everywhere. Some architectures have an assembly version. Go may also compute a product and a sum with a single
-// rounding, unless there is a conversion between them.
+// same everywhere. Some architectures have an assembly version of math.Log. Go may also compute a product and a sum
+// with a single rounding, unless there is a conversion between them.
 func logarithm(x float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	s := (fraction - 1) / (fraction + 1) // ln(fraction) = 2 artanh(s), |s| ≤ 1/3

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// NewSequence assigns every slot to one of equal members. The members join and leave at the end of a sequence, as the
-// pods of a StatefulSet do. The order of the names matters. The numbers of slots of two members differ by one at
-// most. A member that joins takes its slots from all other members, and no other slots move. When it leaves, its
-// slots go back. The movement is therefore the least possible. Weighted rendezvous hashing moves much more if there
-// are many members, because their exact shares leave little room. (The idea is that of jump consistent hashing,
-// Lamping and Veach, 2014.)
+// NewSequence assigns every slot to a member. All members have the same weight. The members join and leave at the end
+// of a sequence, as the pods of a StatefulSet do. The order of the names matters. The numbers of slots of two members
+// differ by one at most. A member that joins takes its slots from all other members, and no other slots move. When it
+// leaves, its slots go back. The movement is therefore the least possible. With many members, weighted rendezvous
+// hashing would move many more slots, because the exact shares leave it little choice. (The idea is that of jump
+// consistent hashing, Lamping and Veach, 2014.)
 //
 // NewSequence panics without a name, and with more than Slots names. With a hundred members it takes some hundredths
 // of a second, so the last plans are remembered.
@@ -42,7 +42,8 @@ func NewSequence(names []string) Plan {
 	return plan
 }
 
-// join takes the slots of a new member from the other members. They keep the slots that rank low for the new member.
+// join takes the slots of a new member from the other members, and returns these slots. The other members keep the
+// slots that rank low for the new member.
 func join(slots [][]int, name string) (taken []int) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
@@ -59,7 +60,7 @@ func join(slots [][]int, name string) (taken []int) {
 	return taken
 }
 
-// rank returns the rank of a slot for a member. Each member ranks the slots in another order.
+// rank returns the rank of a slot for a member. Each member has a different ranking of the slots.
 func rank(seed uint64, slot int) uint64 {
 	return mix(seed ^ mix(uint64(slot)+0x9e3779b97f4a7c15)) //nolint:gosec // a slot is not negative
 }

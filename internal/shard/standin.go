@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// StandIns returns a plan that gives each slot to the member that gets it if its owner is gone, according to
-// [Plan.Without]. ok is false if fewer than two members have slots. Like every plan, the result is immutable. With a
-// hundred members it takes a tenth of a second, so the last results are remembered.
+// StandIns returns a plan that gives each slot to its stand-in: the member that gets the slot from [Plan.Without] if
+// the owner of the slot is gone. ok is false if fewer than two members have slots. Like every plan, the result is
+// immutable. With a hundred members it takes a tenth of a second, so the last results are remembered.
 func (p Plan) StandIns() (standIns Plan, ok bool) {
 	hash := p.Hash()
 	if known, ok := rememberedStandIns.Get(hash); ok {
@@ -40,7 +40,7 @@ func (p Plan) StandIns() (standIns Plan, ok bool) {
 	return standIns, true
 }
 
-// rememberedStandIns contains the last stand-ins by the hash of their plan.
+// rememberedStandIns contains the last results of StandIns, by the hash of the plan.
 var rememberedStandIns = lru.New(32)
 
 // separator separates the two names of a pair. No name of a member contains it.

@@ -7,7 +7,7 @@ type Range struct {
 	// Width is the width of the range in hundredths of a percent. The last range has the width 0, which stands for "*",
 	// the rest.
 	Width int
-	// Value is the value that nginx's variable gets.
+	// Value is the value of nginx's variable for the keys in the range.
 	Value string
 }
 
@@ -63,8 +63,8 @@ func (t Tree) Ranges() int {
 }
 
 // split returns the block for the slots from first up to, not including, end. Adjacent slots with the same value
-// share a range. A key of this block never hashes below first. The first range therefore begins at 0, and no range is
-// needed before it.
+// share a range. Every key that reaches this block is in one of these slots. So the first range may begin at 0
+// instead of first, and the block needs no other range before it.
 func split(values []string, first, end int) Split {
 	var s Split
 	for _, value := range values[first:end] {

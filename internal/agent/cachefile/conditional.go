@@ -22,7 +22,7 @@ const (
 	Changed
 )
 
-// Condition decides whether to change a file by the times of its response, see [Header].
+// Condition decides whether a file is changed. It gets the times of the response in the file, see [Header].
 type Condition func(validUntil, received time.Time) bool
 
 // StampIf stamps a file as [Stamp] does, if the response in the file meets a condition. It reads as little of the
@@ -32,8 +32,8 @@ func StampIf(path string, is Condition) (found Result, size int64, err error) {
 	return change(path, is, atVersion, 0)
 }
 
-// ExpireIf expires a file as [Expire] does, if the response in the file meets a condition. Its results are those of
-// StampIf.
+// ExpireIf expires a file as [Expire] does, if the response in the file meets a condition. It returns the same
+// results as StampIf.
 func ExpireIf(path string, at time.Time, is Condition) (found Result, size int64, err error) {
 	return change(path, is, atValidUntil, at.Unix())
 }

@@ -21,7 +21,7 @@ import (
 // Version is the version of the layout that this package knows: NGX_HTTP_CACHE_VERSION of nginx 1.28 to 1.30.
 const Version = 5
 
-// The layout of ngx_http_file_cache_header_t on 64-bit little-endian machines, which linux/amd64 and linux/arm64 are.
+// The layout of ngx_http_file_cache_header_t on 64-bit little-endian machines, such as linux/amd64 and linux/arm64.
 const (
 	atVersion     = 0
 	atValidUntil  = 8
@@ -41,8 +41,8 @@ const (
 // keyMark comes before the key, which ends with a line feed.
 const keyMark = "\nKEY: "
 
-// The errors for files that nginx does not use either. ErrVersion is the error for a file of another version; a
-// stamped file has version 0. ErrDamaged is the error for an incomplete file. All other errors come from the disk.
+// Errors for files that nginx itself does not use. ErrVersion is the error for a file of another version; a stamped
+// file has version 0. ErrDamaged is the error for an incomplete file. All other errors come from the disk.
 var (
 	ErrVersion = errors.New("the file's version is not the one that is known")
 	ErrDamaged = errors.New("the file is damaged")

@@ -34,8 +34,8 @@ type Result struct {
 //
 // Check reads the times of the files in the folders that changed last. It opens only files that were written at most
 // two minutes before the file that was written last. The index does not help to find these files: after a crash, the
-// index can be minutes older than the files, and a file can have been replaced since. The time of the boot does not
-// help either: the disk can come from another node.
+// index can be minutes older than the files, and nginx can have replaced a file in these minutes. The time of the
+// boot does not help either: the disk can come from another node.
 func Check(ctx context.Context, now time.Time, folder string, isUsable func() bool) (Result, error) {
 	c := checking{folder: folder, isUsable: isUsable}
 	folders, err := c.byTime(ctx)

@@ -26,8 +26,8 @@ type suspect struct {
 }
 
 // mayBeIn reports whether a folder that changed at the given time can contain suspects. nginx moves a file into its
-// folder after it has written the file. If a folder last changed because a file was removed, its time does not show
-// when the crash was.
+// folder after it has written the file. The removal of a file also changes the time of its folder, so this time does
+// not show when the crash was.
 func (s *suspects) mayBeIn(changed time.Time) bool { return !changed.Before(s.last.Add(-window)) }
 
 // add adds a file that was written at the given time, if a crash can have cut it.

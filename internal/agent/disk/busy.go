@@ -60,7 +60,7 @@ type watch struct {
 }
 
 // hangs reports whether the disk hangs. now is the current look. The first look with counts only serves for
-// comparison with later looks. If less time than least has passed since the last look, the previous verdict stays,
+// comparison with later looks. If the time since the last look is shorter than least, the previous verdict stays,
 // because the counts of so short a time prove nothing.
 func (w *watch) hangs(now look, reading bool, least time.Duration, rate int) bool {
 	switch {

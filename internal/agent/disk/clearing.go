@@ -15,7 +15,7 @@ import (
 
 const (
 	// clearBatch is the number of files that are deleted between two rests. A rest lasts as long as the deletion of the
-	// files before it took.
+	// batch before the rest.
 	clearBatch = 64
 	// clearRest is the shortest rest between two batches.
 	clearRest = 5 * time.Millisecond

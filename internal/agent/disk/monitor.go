@@ -13,9 +13,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// Monitor probes one disk until its context ends. A probe that hangs blocks only its own thread. It counts as a
-// failure after each timeout, unless the disk is only busy, and no second probe starts meanwhile. If the context ends
-// during a probe that hangs, the probe lasts until the disk answers. The methods are safe for concurrent use.
+// Monitor probes one disk until its context ends. A probe that hangs blocks only its own thread. Each time that the
+// timeout passes, such a probe counts as another failure, unless the disk is only busy. No second probe starts
+// meanwhile. If the context ends during a probe that hangs, the probe lasts until the disk answers. The methods are
+// safe for concurrent use.
 type Monitor struct {
 	// Changed is called from the monitor's goroutine when the status or the reason has changed, or when the disk begins
 	// to make reads wait.

@@ -39,8 +39,8 @@ type Devices struct {
 	of    map[string]uint64
 }
 
-// claim records a disk's device. It returns the first other disk on the same device whose name sorts before this one;
-// "" if there is none.
+// claim records a disk's device. It looks for other disks on the same device whose names sort before the name of this
+// disk, and returns the first of these names; "" if there is none.
 func (d *Devices) claim(disk string, device uint64) (other string) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()

@@ -51,8 +51,8 @@ type Thresholds struct {
 	// BusyRate is the smallest number of reads or writes a second that a busy disk completes. A disk that completes
 	// fewer counts as hanging.
 	BusyRate int
-	// MinFree is the least free space in bytes, and MinFreeInodes the least share of free inodes in percent. 0 switches
-	// a limit off.
+	// MinFree is the smallest allowed free space in bytes. MinFreeInodes is the smallest allowed share of free inodes in
+	// percent. 0 switches a limit off.
 	MinFree       int64
 	MinFreeInodes int
 }
@@ -62,17 +62,17 @@ type Thresholds struct {
 type Limits func(size int64) Thresholds
 
 const (
-	// flapTime is the time after the return of a disk to use. If the disk fails again within this time, its next return
-	// takes longer.
+	// flapTime is a period that begins when a disk returns to use. If the disk fails again within this period, its next
+	// return takes longer.
 	flapTime = 10 * time.Minute
-	// maxFlaps is the largest number of times that the number of good probes for a return is doubled.
+	// maxFlaps limits how often the number of good probes that a disk needs for its return is doubled.
 	maxFlaps = 6
 	// confirmDelay is the delay before the next probe while a failure is not yet confirmed or refuted.
 	confirmDelay = 100 * time.Millisecond
 
-	// A disk makes reads wait if the median read of a probe takes slowRead or longer, as on a hard disk. It also does if
-	// the reads of a probe have not ended after lateRead. calm is how long the disk then counts as one that makes reads
-	// wait.
+	// A disk makes reads wait if the median read of a probe takes slowRead or longer, as on a hard disk. It also makes
+	// reads wait if the reads of a probe have not ended after lateRead. calm is how long after such a probe the disk
+	// still counts as a disk that makes reads wait.
 	slowRead = 10 * time.Millisecond
 	lateRead = 250 * time.Millisecond
 	calm     = 10 * time.Minute
@@ -115,9 +115,9 @@ func (s State) Next(sample Sample, t Thresholds) State {
 	return s.bad(sample.At, reason, message, t)
 }
 
-// judge returns the reason and message of a failed sample, or of the threshold on space that a sample violates; ""
-// for a good sample. To come back, a failed disk needs 1.5 times the free space and the free inodes of the
-// thresholds.
+// judge returns why a sample is bad: the reason and message of the sample itself, or of a threshold on space that the
+// sample violates. The reason is "" for a good sample. To come back, a failed disk needs 1.5 times the free space and
+// the free inodes of the thresholds.
 func (s State) judge(sample Sample, t Thresholds) (v1alpha1.DiskReason, string) {
 	if sample.Reason != "" || sample.Usage == (Usage{}) {
 		return sample.Reason, sample.Message

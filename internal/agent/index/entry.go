@@ -42,8 +42,9 @@ type Entry struct {
 // Format identifies the layout of the records. An index with another format cannot be used.
 const Format = "4"
 
-// MaxTags is the largest number of tags that are indexed for an object, and MaxTag the largest length of a tag in
-// bytes. Further or longer tags are left out, and the object gets the tag TagsCut, which no header can contain.
+// MaxTags is the largest number of tags that are indexed for an object. MaxTag is the largest length of an indexed
+// tag in bytes. Further or longer tags are left out, and the object gets the tag TagsCut, which no header can
+// contain.
 const (
 	MaxTags = 128
 	MaxTag  = 256
@@ -85,7 +86,8 @@ const (
 	meta              // a name → a value
 )
 
-// fileRecord returns the key of the record of a file. The keys for the files of a folder are neighbours.
+// fileRecord returns the key of the record of a file. The keys for the files of one folder follow each other in the
+// database.
 func fileRecord(f cachekey.File) []byte {
 	return append(folderRecords(f.Folder()), f[:]...)
 }

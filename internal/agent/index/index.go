@@ -59,8 +59,8 @@ const memTable = 1 << 20
 const blockSize = 16 << 10
 
 // Open opens the index in a folder, and creates the index if there is none. An index that cannot be opened is
-// damaged: the caller removes the folder, calls Open again, and has all folders of the cache rescanned. boot is the
-// ID of the machine's present boot (/proc/sys/kernel/random/boot_id).
+// damaged: the caller removes the folder and calls Open again. All folders of the cache must then be rescanned. boot
+// is the ID of the machine's present boot (/proc/sys/kernel/random/boot_id).
 //
 // The index has no write-ahead log: a log would have to be synced, and a failure of the log would end the agent.
 // After a crash, the index has the state of an earlier moment, and [Index.Checkpoint] returns this moment.
@@ -110,8 +110,8 @@ func (x *Index) damage() {
 // retryAfter is the time between two attempts to write to a disk that has failed.
 const retryAfter = 5 * time.Second
 
-// backgroundError records that the disk has failed. Then it waits: the database tries again as soon as
-// backgroundError returns, which would otherwise keep a CPU core busy.
+// backgroundError records that the disk has failed. Then it waits, because the database tries again as soon as
+// backgroundError returns. Without the wait, these attempts would keep a CPU core busy.
 func (x *Index) backgroundError(error) {
 	x.fail()
 	x.Clock.Sleep(retryAfter)
@@ -252,8 +252,8 @@ func (x *Index) InFolder(f cachekey.Folder) iter.Seq2[cachekey.File, error] {
 // page is the largest number of files that are looked up at a time.
 const page = 1024
 
-// files returns the files to which the records lead whose keys begin with start. The index may change during the
-// iteration: a file that is stored or removed meanwhile may or may not be returned.
+// files finds the records whose keys begin with start, and returns the files to which these records lead. The index
+// may change during the iteration: a file that is stored or removed meanwhile may or may not be returned.
 func (x *Index) files(start []byte) iter.Seq2[cachekey.File, error] {
 	return func(yield func(cachekey.File, error) bool) {
 		end := after(start)
@@ -313,8 +313,8 @@ func (x *Index) SetCheckpoint(at time.Time) error { return x.setTime(timeOf("che
 
 // Checkpoint returns the last moment that [Index.SetCheckpoint] has recorded; zero if there is none. Changes reach
 // the disk in their order, so the checkpoint is also correct after a crash of the agent. rebooted is true if the
-// machine was booted since: if it crashed, the file system can have lost what nginx did in the last minute before the
-// crash.
+// machine was booted after the checkpoint. If the machine crashed, the file system can have lost what nginx did in
+// the last minute before the crash.
 func (x *Index) Checkpoint() (at time.Time, rebooted bool, err error) {
 	return x.time(timeOf("checkpoint"))
 }
@@ -352,7 +352,7 @@ func (x *Index) decodeTime(value []byte) (at time.Time, rebooted bool, err error
 		return at, false, errDamaged
 	}
 	at, rebooted = time.Unix(0, nanoseconds), string(value[n:]) != x.boot
-	if at.After(x.Clock.Now()) { // the clock was set back, so the time cannot be compared with older ones
+	if at.After(x.Clock.Now()) { // the clock was set back, so it cannot be compared with older times
 		at = time.Time{}
 	}
 	return at, rebooted, nil

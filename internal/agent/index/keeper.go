@@ -112,7 +112,7 @@ func (k *Keeper) take() []chan error {
 }
 
 // answer ends calls of Sync if all is true: the index then contains everything that nginx did between the start of
-// the keeper and take. Otherwise the calls continue to wait.
+// the keeper and the call of take. Otherwise the calls of Sync continue to wait.
 func (k *Keeper) answer(waiting []chan error, all bool) {
 	if len(waiting) == 0 {
 		return
@@ -296,7 +296,7 @@ func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 		wait = 0
 	}
 	var files []cachekey.File
-	if k.polled == nil || !k.scanning && len(k.pending) == 0 { // a poll must not interrupt the rescan of the last one
+	if k.polled == nil || !k.scanning && len(k.pending) == 0 { // a poll must not interrupt the last poll's rescan
 		files, all, err = k.watch.Next(wait)
 	}
 	if errors.Is(err, ErrOverflow) {

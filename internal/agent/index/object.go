@@ -37,8 +37,8 @@ func (x *Index) Objects(prefix string) iter.Seq2[objects.Object, error] {
 	}
 }
 
-// Object returns the object with a key. The object contains only the files that have at least one of the tags; with
-// nil, it contains all files. If there are no such files, the object has no files.
+// Object returns the object with a key. The object contains only the files that have at least one of the tags; if
+// tags is nil, it contains all files. If no file matches, the object contains no files.
 func (x *Index) Object(key string, tags []string) (o objects.Object, err error) {
 	for e, err := range x.entries(x.WithKey(key)) {
 		if err != nil {

@@ -62,8 +62,8 @@ func (d Disk) Read(f cachekey.File) (e Entry, ok bool, err error) {
 	return e, true, nil
 }
 
-// lostByCrash is an upper limit: a crash of the machine undoes only changes to a file system that are more recent
-// than this time.
+// lostByCrash is an upper limit: a crash of the machine undoes only the changes to a file system that were made
+// within this time before the crash.
 const lostByCrash = 2 * time.Minute
 
 // stale is a folder that must be rescanned. The index already contains its files that are older than since. rebooted
@@ -181,7 +181,7 @@ const pauseAfter = 512
 type scanner struct {
 	Disk
 	// pace is called before each read of a file. pause is called between batches, when the scanner holds no changes that
-	// could overwrite newer ones.
+	// could overwrite newer changes.
 	pace, pause func() error
 	// unreadable contains the files that could not be read, with the number of attempts. read counts the files that
 	// could be read.
@@ -203,7 +203,7 @@ func (s *scanner) misses() bool {
 	return false
 }
 
-// retry reads the files again that could not be read.
+// retry tries again to read the files that could not be read.
 func (s *scanner) retry() error {
 	var changes []Change
 	for f := range maps.Clone(s.unreadable) {
@@ -215,8 +215,8 @@ func (s *scanner) retry() error {
 }
 
 // scan makes the index of a folder match the files in the folder. It reads only files that the index does not
-// contain, and files that have changed since of.since. The watch of the folder must have begun before, so that no
-// change is missed that nginx makes during the scan.
+// contain, and files that have changed since of.since. The watch of the folder must begin before the scan. Otherwise
+// the index would miss changes that nginx makes during the scan.
 func (s *scanner) scan(of stale) error {
 	begun := s.Index.Clock.Now()
 	known := map[cachekey.File]bool{}
@@ -281,8 +281,8 @@ func (s *scanner) isAsKnown(of stale, f cachekey.File, name os.DirEntry) bool {
 	return err == nil && changed(info).Before(of.since)
 }
 
-// look reads a file and appends its change to the changes: the file is stored or removed. If the file cannot be read,
-// its entry stays.
+// look reads a file and appends one change to changes: either the file was stored, or it was removed. If the file
+// cannot be read, its entry stays.
 func (s *scanner) look(changes []Change, f cachekey.File) []Change {
 	e, ok, err := s.Read(f)
 	switch {

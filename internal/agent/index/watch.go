@@ -28,8 +28,9 @@ type events interface {
 	Close() error
 }
 
-// Watch reports which files nginx stores and removes (inotify). The usual Go library for inotify cannot leave out the
-// events of nginx's writes to temporary files, which are in the same folders. Only one goroutine may use a Watch.
+// Watch reports which files nginx stores and removes (inotify). It does not use the usual Go library for inotify,
+// which cannot leave out the events of nginx's writes to temporary files. These temporary files are in the same
+// folders. Only one goroutine may use a Watch.
 type Watch struct {
 	fd int
 	// wake is the file descriptor of an eventfd, which ends a wait.

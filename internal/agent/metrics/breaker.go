@@ -38,7 +38,7 @@ func newBreakers(c clock.PassiveClock) *breakers {
 }
 
 // report records the result of a request whose key another pod owns. A request that the owner did not answer changes
-// nothing: it can be the one that nginx tries after ten seconds.
+// nothing: nginx can have sent this request to test the owner again after ten seconds.
 func (b *breakers) report(r nginxlog.Request) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

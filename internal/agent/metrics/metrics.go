@@ -1,6 +1,6 @@
 // Package metrics provides the Prometheus metrics of a pod, by disk. Metrics of requests are sampled: they count only
-// a share of the requests, which the metric cachenode_request_sampling_ratio gives. Events such as queue overflows
-// are not sampled: each event is counted.
+// a share of the requests. The metric cachenode_request_sampling_ratio shows this share. Events such as queue
+// overflows are not sampled: each event is counted.
 //
 // It may import the API, agentapi and the packages of the agent that measure. A new metric goes beside similar
 // metrics. Its help text explains its labels; make generate copies the text into the reference.

@@ -26,11 +26,11 @@ type Request struct {
 	Bytes int64
 	// FirstByte and Duration have a resolution of a millisecond, as in nginx.
 	FirstByte, Duration time.Duration
-	// Rejected is true if nginx refused the request because too many requests past their own disk were in progress
-	// (origin.fallbackConcurrency).
+	// Rejected is true if nginx refused the request because too many requests that bypass their own disk were in
+	// progress (origin.fallbackConcurrency).
 	Rejected bool
-	// Owner is the ordinal of the pod that owns the key, and StandIn that of its stand-in, both as text. They are set
-	// only if another pod answered, or should have answered. StandIn is "" if there is no stand-in.
+	// Owner is the ordinal of the pod that owns the key. StandIn is the ordinal of the owner's stand-in. Both are text.
+	// They are set only if another pod answered, or should have answered. StandIn is "" if there is no stand-in.
 	Owner, StandIn string
 	// SkipsOwner is true if nginx did not ask the owner, because the owner had not answered before.
 	SkipsOwner bool

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// mostFiles is the largest number that OpenFiles returns: Linux allows a process no more open files (fs.nr_open).
+// mostFiles is the largest number that OpenFiles returns: Linux does not allow a process to have more open files
+// (fs.nr_open).
 const mostFiles = 1 << 30
 
 // OpenFiles returns the hard limit on open files of a process; 0 if the limit is not known. The process can raise its

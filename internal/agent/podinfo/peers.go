@@ -11,8 +11,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Peers contains the certificate and key that a pod shows to the other pods of its CacheNode. It also contains the
-// authorities that must have signed the certificates of the other pods. All are in PEM.
+// Peers contains the certificate that a pod shows to the other pods of its CacheNode, and the key of this
+// certificate. It also contains the authorities that must have signed the certificates of the other pods. All are in
+// PEM.
 type Peers struct {
 	KeyPair
 	Authority []byte

@@ -24,8 +24,9 @@ type task struct {
 	patterns []purge.Patterns
 }
 
-// unlinked is the largest number of invalid files of a rule that are removed. If a rule makes more files invalid, the
-// files stay until nginx replaces or evicts them: the removal of a file costs much more than making it invalid.
+// unlinked is the largest number of invalid files that are removed for one rule. If a rule makes more files invalid,
+// all these files stay until nginx replaces or evicts them: the removal of a file costs much more than making it
+// invalid.
 const unlinked = 10_000
 
 // apply applies rules to the files in the store. The tables already contain the rules, so a file that is stored
@@ -60,8 +61,8 @@ func (a *applier) apply(ctx context.Context, k *index.Keeper, tasks []task) erro
 	return nil
 }
 
-// hitKeys makes the files invalid or stale whose names follow from the keys of rules. It returns the paths of the
-// files that nginx does not use.
+// hitKeys computes names of files from the keys of rules, and makes these files invalid or stale. It returns the
+// paths of the files that nginx does not use.
 func (s *store) hitKeys(tasks []task) (invalid []string, err error) {
 	generations := s.usedGenerations()
 	for _, t := range tasks {
@@ -107,7 +108,7 @@ func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 			}
 		}
 	}
-	if invalid.count > unlinked { // the files stay; the index forgets them when it reads them again
+	if invalid.count > unlinked { // the files stay; the keeper reads them again, and the index forgets them
 		k.Reread(invalid.files...)
 		return nil
 	}
@@ -186,8 +187,8 @@ func (s *store) hitSome(x *index.Index, t task, files []cachekey.File, invalid *
 	return nil
 }
 
-// isSpared returns true for a file that, according to the index, arrived after the end of a rule. A renewal (304)
-// makes the time of arrival only later.
+// isSpared returns true for a file that, according to the index, arrived after the end of a rule. A renewal (304) can
+// only move the time of arrival to a later time.
 func (s *store) isSpared(x *index.Index, f cachekey.File, t task) bool {
 	if t.Until.IsZero() {
 		return false

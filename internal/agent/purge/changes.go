@@ -8,8 +8,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// maxChanges is the largest number of URLs that wait to be made stale. After changesAtOnce URLs, purges come first
-// again. A URL is made stale in the memory tier once more after lookAgainAfter, or up to a second later.
+// maxChanges is the largest number of URLs that wait to be made stale. After at most changesAtOnce URLs, new purges
+// are applied before further URLs. Each URL is made stale in the memory tier a second time, lookAgainAfter later or
+// up to one second after that.
 const (
 	maxChanges     = 1024
 	changesAtOnce  = 32
@@ -24,21 +25,21 @@ func (p *Purger) MakeStale(url string) {
 	p.makeStale(url)
 }
 
-// makeStale does what MakeStale does, for a caller that holds the mutex. The memory tier may be copying the object from
-// the disk at that moment, so the URL is made stale there once more.
+// makeStale does what MakeStale does, for a caller that holds the mutex. The memory tier may be copying the object
+// from the disk at that moment, so the URL is made stale in the memory tier a second time.
 func (p *Purger) makeStale(url string) {
 	p.addChange(change{url, false})
 	p.again = append(p.again, again{url, p.Clock.Now().Add(lookAgainAfter)})
 	p.again = p.again[max(0, len(p.again)-maxChanges):]
 }
 
-// again is a URL that must be made stale in the memory tier once more, and the time for this.
+// again is a URL that must be made stale in the memory tier a second time, and the time at which this is due.
 type again struct {
 	url string
 	at  time.Time
 }
 
-// lookAgain makes those URLs stale in the memory tier once more whose time has come.
+// lookAgain takes the URLs that are due from p.again, and makes them stale in the memory tier a second time.
 func (p *Purger) lookAgain() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -37,8 +37,8 @@ func (g *generations) next(place int64) int64 {
 }
 
 // hideAfter is how long a purge waits for an index, or a disk waits for the journal, before the disk's objects are
-// hidden. A disk that nginx does not use waits unusedWaits times as long, because its index is rebuilt much faster.
-// hideAgainAfter is the shortest time between the starts of two covers of a disk.
+// hidden. A disk that nginx does not use waits unusedWaits times as long: its index is rebuilt much faster, and may
+// be complete before this time ends. hideAgainAfter is the shortest time between the starts of two covers of a disk.
 const (
 	hideAfter      = 10 * time.Second
 	unusedWaits    = 6
@@ -129,7 +129,7 @@ func (a *applier) cover(change func(*generations)) error {
 	return nil
 }
 
-// changed tells the agent that the disk has other generations.
+// changed tells the agent that the generations of the disk have changed.
 func (s *store) changed() {
 	if s.purger.Current != nil {
 		s.purger.Current()
@@ -137,9 +137,9 @@ func (s *store) changed() {
 }
 
 // hide hides a disk's objects after a wait for the index or for the journal. place is the place of the last rule that
-// the index must answer; 0 for the journal. lost is how often the index has lost events. A disk that is hidden
-// already need not be hidden again for a later rule: the index has seen every object that was stored since. After
-// lost events, this no longer holds.
+// needs the index; 0 if there is no such rule. lost is how often the index has lost events. If the objects are hidden
+// already, a later rule need not hide them again: the index has seen every object that was stored since. This is not
+// true after events were lost.
 func (a *applier) hide(place, lost int64) error {
 	p, now := a.purger, a.purger.Clock.Now()
 	p.mutex.RLock()

@@ -58,7 +58,8 @@ type Purger struct {
 	// rules are the rules of sweeps.
 	rules      sweep.Rules
 	tagHeaders []string
-	// generation counts the changes of the policies and of the tag headers. Each of them changes the meaning of rules.
+	// generation counts the changes of the policies and of the tag headers. Each such change also changes the meaning of
+	// rules.
 	generation int
 	stores     map[string]*store
 	// changes contains the last URLs that were to be made stale. changesSeen is the number of all such URLs so far.
@@ -90,7 +91,7 @@ func New(log *slog.Logger, copyFile string) *Purger {
 	return p
 }
 
-// Load takes over the rules of a journal, such as the mounted one, if that journal is newer.
+// Load takes over the rules of a journal, such as the mounted journal, if it is newer than the purger's own journal.
 func (p *Purger) Load(j purge.Journal) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -99,7 +100,8 @@ func (p *Purger) Load(j purge.Journal) {
 	}
 }
 
-// Configure sets the policies by which nginx may have stored objects, and the headers that contain their tags.
+// Configure sets the policies by which nginx may have stored objects, and the headers that contain the tags of
+// objects.
 func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.CachePolicy) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -193,9 +195,9 @@ func (p *Purger) Wait(ctx context.Context, place int64) {
 	}
 }
 
-// maxCounted is the number of the last rules among which Done looks for the first rule without an end. Every answer
-// contains the counts from that rule on. It contains the counts of other rules only if they have changed after the
-// place in the request.
+// maxCounted is how many of the last rules Done searches for the first rule without an end. Every answer contains the
+// counts of this rule and of all later rules. It contains the counts of earlier rules only if they have changed after
+// the place in the request.
 const maxCounted = 1000
 
 // Done returns what the stores have applied so far. It includes the counts of the rules that have changed after a

@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// selected returns the objects in an index that a union of patterns matches, each object once. An object that is
-// selected only by its tags comes without the files that have none of these tags.
+// selected returns the objects in an index that a union of patterns matches, each object once. If only tags select an
+// object, the returned object does not include files that have none of these tags.
 func selected(x *index.Index, p purge.Patterns) iter.Seq2[objects.Object, error] {
 	return func(yield func(objects.Object, error) bool) {
 		for _, prefix := range p.Prefixes {
@@ -34,7 +34,7 @@ func selected(x *index.Index, p purge.Patterns) iter.Seq2[objects.Object, error]
 func tagged(x *index.Index, p purge.Patterns) iter.Seq2[objects.Object, error] {
 	return func(yield func(objects.Object, error) bool) {
 		seed := maphash.MakeSeed()
-		seen := map[uint64]struct{}{} // hashes: there can be a million keys
+		seen := map[uint64]struct{}{} // hashes of keys, because there can be a million keys
 		for _, tag := range p.Tags {
 			for key, err := range x.KeysWithTag(tag) {
 				hash := maphash.String(seed, key)

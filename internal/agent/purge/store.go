@@ -25,8 +25,8 @@ type Place struct {
 	State string
 	// Owner is the CacheNode to which the journal belongs, as NAMESPACE/NAME.
 	Owner string
-	// Checked is the file that contains the ID of the boot after which the store was last checked for files that a crash
-	// has cut. It is "" for a store whose index is in memory.
+	// Checked is the file that contains the ID of a boot: after this boot, the store was last checked for files that a
+	// crash has cut. It is "" for a store whose index is in memory.
 	Checked string
 	// Refresh is the folder of another nginx cache on the disk, whose objects are not purged; "" if there is none.
 	Refresh string
@@ -49,7 +49,7 @@ type store struct {
 	applied, reached int64
 	isRead, inUse    bool
 	// wasRead is true once the file State was read. generations are the generations in that file. covers is true if hide
-	// has begun their Cover since the file was read. taken is the generation that nginx uses.
+	// has begun the present Cover since the file was read. taken is the generation that nginx uses.
 	wasRead, covers bool
 	generations     generations
 	taken           int64
@@ -72,9 +72,9 @@ type applier struct {
 	// ended contains the rules whose counts will be removed.
 	ended []ended
 	// waits is the time at which the wait for the index or the journal began; zero without a wait. hidden is the time at
-	// which the last Cover began. covered was the head of the journal at that time, and lost is how often the index had
-	// lost events by then. partly is the place up to which the rules are applied to all files in the index while the
-	// index is not complete.
+	// which the last Cover began. covered was the head of the journal at that time, and lost is the number of times that
+	// the index had lost events by then. partly is the place up to which the rules are applied to all files in the index
+	// while the index is not complete.
 	waits, hidden         time.Time
 	covered, lost, partly int64
 	// kept and keptPolicies are the place and the policies in the file State. keptAt is the time at which the method
@@ -306,7 +306,8 @@ func (a *applier) note(head, saved int64) error {
 	return nil
 }
 
-// keepEvery is the shortest time between two writes of the file State by note. Each of them first syncs the disk.
+// keepEvery is the shortest time between two writes of the file State by note. Before each such write, note syncs the
+// disk.
 const keepEvery = 5 * time.Second
 
 // knows returns true if the pod's journal contains all rules that the store has applied so far. The caller holds the
@@ -315,7 +316,7 @@ func (s *store) knows() bool {
 	return s.reached == 0 || (s.purger.known && s.reached <= s.purger.book.journal.Head)
 }
 
-// has returns true while these headers are the ones that contain the tags of objects.
+// has returns true while the given headers are the headers that contain the tags of objects.
 func (s *store) has(tagHeaders []string) bool {
 	s.purger.mutex.RLock()
 	defer s.purger.mutex.RUnlock()

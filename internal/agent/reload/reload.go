@@ -56,7 +56,8 @@ func refused(lines []string) *RefusedError {
 // Nginx is the nginx of a pod. Apply, Reload and KillStuck must not be called concurrently; the other methods are safe
 // for concurrent use.
 type Nginx struct {
-	// Program is the command that runs nginx. In tests, Program begins with other words.
+	// Program is the command that runs nginx. In tests, other programs come before nginx in the command, and start
+	// nginx.
 	Program []string
 	// Root is a prefix of the paths of files; "" in a pod.
 	Root string
@@ -109,7 +110,8 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []cache.Fi
 		if restore := n.Write(cache.File{Path: layout.ConfigFile, Content: good}); restore != nil {
 			return errors.Join(err, restore)
 		}
-		// A master that refused the configuration still runs the previous one. A slow master must be told to return to it.
+		// A master that refused the configuration still runs the previous one. A slow master needs a signal to return to
+		// the previous configuration.
 		if e, ok := errors.AsType[*RefusedError](err); !ok || e.Slow {
 			_ = n.signal(syscall.SIGHUP)
 		}
@@ -162,7 +164,7 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 		}
 		select {
 		case <-ctx.Done():
-			// The master's log line may be lost. Each further reload would add more workers.
+			// The master's log line may be lost. This counts as a refusal, because each further reload would add more workers.
 			message := fmt.Sprintf("no worker answers with version %s within %s of the reload", version, n.TakeTimeout)
 			return &RefusedError{Message: message, Slow: true}
 		case <-time.After(10 * time.Millisecond):
@@ -350,8 +352,7 @@ func (n *Nginx) Write(file cache.File) error {
 	return os.Rename(temporary, n.Root+file.Path)
 }
 
-// sweep deletes files of earlier configurations. Only the files of the running configuration can be read by nginx
-// again.
+// sweep deletes files of earlier configurations. nginx can read again only the files of the running configuration.
 func (n *Nginx) sweep(keep []cache.File) {
 	for _, pattern := range []string{
 		layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*"), layout.ScriptFile("*"),

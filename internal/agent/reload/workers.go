@@ -14,8 +14,9 @@ import (
 // exitGrace is the time that an old worker may take to end after worker_shutdown_timeout.
 const exitGrace = time.Second
 
-// An old worker counts as only waiting for a disk on two conditions. Every check during blockedTime finds it waiting,
-// and it goes to sleep at most blockedSleeps times in this time. A worker that is only busy goes to sleep more often.
+// An old worker counts as only waiting for a disk if two conditions hold. Every check during blockedTime finds the
+// worker waiting, and the worker goes to sleep at most blockedSleeps times during blockedTime. A worker that is only
+// busy goes to sleep more often.
 const (
 	blockedTime   = 5 * time.Second
 	blockedSleeps = 100
@@ -25,8 +26,8 @@ const (
 type oldWorker struct {
 	// since is the time at which the worker was first seen.
 	since time.Time
-	// blocked is the time since which the worker only waits for a disk; zero if it does not. sleeps is how often the
-	// worker had gone to sleep by that time.
+	// blocked is the time at which the worker began to do nothing but wait for a disk; zero if the worker does other
+	// work. sleeps is the number of times that the worker had gone to sleep by that time.
 	blocked time.Time
 	sleeps  int64
 }
@@ -52,9 +53,9 @@ func (w oldWorker) isStuck(now time.Time, timeout time.Duration) bool {
 // worker_shutdown_timeout. If workers read files themselves (io.mode Workers), it also kills workers that only wait
 // for a disk. nginx cannot close a connection whose read waits for a disk that hangs, so without KillStuck the client
 // would wait as long as the disk hangs. A worker that reads files itself keeps all its clients waiting, including
-// clients of other disks. KillStuck compares its findings about each worker with those of earlier calls, so the
-// caller calls it every second or two. The kernel ends a process only when its read returns. If the device itself
-// hangs, the read may never return.
+// clients of other disks. KillStuck compares its findings about each worker with the findings of earlier calls, so
+// the caller calls it every one or two seconds. The kernel ends a killed process only when the read of the process
+// returns. If the device itself hangs, the read may never return.
 func (n *Nginx) KillStuck(now time.Time, timeout time.Duration, readForThemselves bool) int {
 	master, err := n.master()
 	if err != nil {

@@ -103,7 +103,8 @@ func send(ctx context.Context, network string, question *dns.Msg, server netip.A
 	return answer, err
 }
 
-// check returns an error for an answer that states neither the addresses of the name nor that the name has none.
+// check returns an error for an unusable answer: one that neither contains the addresses of the name nor states that
+// the name has no addresses.
 func check(answer, question *dns.Msg, server netip.AddrPort) error {
 	switch {
 	case !answer.Response || answer.Opcode != dns.OpcodeQuery || len(answer.Question) != 1 ||

@@ -14,9 +14,9 @@ import (
 const (
 	// lookupTimeout limits a lookup.
 	lookupTimeout = 5 * time.Second
-	// lateTTL is the shortest time for which the result of a slow lookup is kept, one that took longer than
-	// pace.patience. nginx asks again only after its resolver_timeout. Without a kept result, it would wait as long once
-	// more.
+	// lateTTL is the shortest time for which the result of a slow lookup is kept. A lookup is slow if it took
+	// pace.patience or longer. nginx asks again only after its resolver_timeout. Without the kept result, nginx would
+	// have to wait for a whole lookup again.
 	lateTTL = 5 * time.Second
 	// maxAliases is the largest number of aliases that are followed.
 	maxAliases = 8
@@ -29,8 +29,8 @@ const (
 
 // reply is the answer of the name servers for a name.
 type reply struct {
-	// chain begins with the requested name. The names for which it is an alias follow. The addresses belong to the last
-	// name.
+	// chain begins with the requested name. If this name is an alias, the names to which it leads follow. The addresses
+	// belong to the last name.
 	chain     []string
 	addresses []netip.Addr
 	expires   time.Time
@@ -99,8 +99,8 @@ func (r *Resolver) lookup(ctx context.Context, name string, c Config) (result re
 	}
 }
 
-// resolve asks the name servers for a name. If the name is an alias and they do not resolve it to the end, resolve
-// also asks for the names for which it is an alias. ttl is how long the result is valid.
+// resolve asks the name servers for a name. If the name is an alias and their answer does not contain the addresses,
+// resolve also asks for the names to which the alias leads. ttl is how long the result is valid.
 func (r *Resolver) resolve(
 	ctx context.Context, name string, servers []netip.AddrPort,
 ) (result reply, ttl time.Duration, err error) {
@@ -128,8 +128,8 @@ var (
 	errOtherOwners    = errors.New("the name server answers for other names")
 )
 
-// read follows the aliases in an answer from the last name of the chain. It appends them to the chain, stores the
-// addresses of the final name, and returns the smallest TTL.
+// read begins with the last name of the chain and follows the aliases in an answer. It appends the names to the
+// chain, stores the addresses of the final name, and returns the smallest TTL.
 func (r *reply) read(answer *dns.Msg) (ttl time.Duration, err error) {
 	ttl = maxTTL
 	aliases, addresses := map[string]string{}, map[string][]netip.Addr{}

@@ -9,8 +9,8 @@ import (
 )
 
 // Nobody is the address that the resolver returns for a pod without an address, such as a pod that is being replaced.
-// It is a multicast address: a TCP connection to it fails at once. If the name did not exist, nginx would ask again
-// only after 11 s. The pod's previous address may belong to somebody else by now.
+// It is a multicast address: a TCP connection to it fails at once. If the resolver answered that the name does not
+// exist, nginx would ask again only after 11 s. The pod's previous address may belong to somebody else by now.
 var Nobody = netip.MustParseAddr("224.0.0.0")
 
 // told contains the addresses of the CacheNode's pods that the operator has sent last, and the time at which they

@@ -212,8 +212,8 @@ func (r *Resolver) note(name string, f found) {
 	}
 }
 
-// forgotten is how long a name still counts after nginx has last asked for it. nginx asks again after eleven seconds
-// at most.
+// forgotten is the time after nginx's last query for a name at which Problem no longer lists the name. nginx asks
+// again after eleven seconds at most.
 const forgotten = 30 * time.Second
 
 // Problem returns an error that lists the names whose addresses are all denied, so that nginx gets none; nil if there

@@ -49,7 +49,7 @@ func Plain(metrics http.Handler, started func() bool, ready func(context.Context
 	return mux
 }
 
-// maxUpdate is the largest number of bytes that are read of a request with purges.
+// maxUpdate is the maximum size in bytes of a request with purges.
 const maxUpdate = 64 << 20
 
 // purgeWait is the longest time for which an answer waits until the purges are applied.
@@ -62,7 +62,7 @@ type Purger interface {
 	Done(after int64) purge.Done
 }
 
-// maxAddresses is the largest number of bytes that are read of a request with addresses.
+// maxAddresses is the maximum size in bytes of a request with addresses.
 const maxAddresses = 256 << 10
 
 // Reports serves the agent's report. It receives purges and the addresses of the other pods.
@@ -98,9 +98,9 @@ func Reports(report func() agentapi.Report, purger Purger, tell func(agentapi.Ad
 	return mux
 }
 
-// maxQuery is the largest number of bytes that are read of a query. After listTimeout, the agent answers without the
-// objects that a disk has not returned yet: the plugin waits for two minutes. After copyTimeout, the agent stops
-// looking for a copy: for a copy, the plugin waits for ten seconds.
+// maxQuery is the maximum size in bytes of a query. After listTimeout, the agent answers without the objects that a
+// disk has not returned yet, because the plugin waits for two minutes only. After copyTimeout, the agent stops
+// looking for a copy, because the plugin waits for ten seconds only.
 const (
 	maxQuery    = 8 << 20
 	listTimeout = 100 * time.Second
@@ -194,7 +194,7 @@ func ListenLocal(ctx context.Context, path string) (net.Listener, error) {
 type Limits struct {
 	// Connections is the largest number of connections at a time.
 	Connections int
-	// Read is how long a client may take to send a request, and Write how long the answer may take.
+	// Read is how long a client may take to send a request. Write is how long the answer may take.
 	Read, Write time.Duration
 }
 

@@ -17,8 +17,8 @@ type Owners struct {
 }
 
 // NewOwners returns the owners for a pod from several plans of pods and of disks. A key belongs to the pod or to a
-// disk if any of the plans says so. Without plans of pods, all keys belong to the pod. Without plans of disks, they
-// belong to all disks.
+// disk if at least one of the plans assigns the key to it. Without plans of pods, all keys belong to the pod. Without
+// plans of disks, they belong to all disks.
 func NewOwners(pod int, pods, disks []shard.Plan) Owners {
 	o := Owners{pod: fleet.Name(pod)}
 	id := []string{o.pod}

@@ -39,8 +39,8 @@ type Rules struct {
 	// Stale is how long the policy allows objects to be served stale. If a response itself allows a longer time, the
 	// longer time counts.
 	Stale time.Duration
-	// Handover is how long the objects of keys that have moved are filled from the previous pod or disk. IsHandover is
-	// true during a hand-over.
+	// Handover is how long after a move of keys the objects of these keys are filled from the previous pod or disk.
+	// IsHandover is true during a hand-over.
 	Handover   time.Duration
 	IsHandover bool
 	// Owners decide which keys belong to which disk of the pod. Since is the time at which these owners were first seen.
@@ -50,8 +50,8 @@ type Rules struct {
 	Generations []int64
 }
 
-// After returns the rules with Since set, as the successors of the rules before: Since stays the same while the
-// owners are the same, and is now otherwise.
+// After returns r with Since set; before contains the previous rules. If the owners have not changed, Since is the
+// Since of before. Otherwise, Since is now.
 func (r Rules) After(before Rules, now time.Time) Rules {
 	r.Since = now
 	if r.Owners.id == before.Owners.id && !before.Since.IsZero() {

@@ -19,9 +19,9 @@ const (
 	// againVariable contains the location again or failed. againInFetch contains the location fetchAgain or failed.
 	againVariable = "$again"
 	againInFetch  = "$again_in_fetch"
-	// orUnready contains the location broken if no server has an address for the request, and the location failed
-	// otherwise. A pod that has just started may not know the origin's addresses yet. That pod then counts as a pod that
-	// does not answer.
+	// orUnready contains the location broken if nginx has no address of any server of the origin, and the location
+	// failed otherwise. A pod that has just started may not know the origin's addresses yet. Other pods then treat that
+	// pod as a pod that does not answer.
 	orUnready = "$or_unready"
 	// once is the gateway's location for requests with unknown methods. onceVariable is 1 for such requests.
 	once         = "@once"
@@ -34,13 +34,14 @@ const (
 
 // nginx counts failures by address, but the address of a Kubernetes Service can lead to several endpoints. If the
 // origin does not answer a request, nginx marks all addresses to which the request was sent as failed, although they
-// answer other requests. And behind the single address of a Service, another endpoint would have answered.
+// answer other requests. Also, another endpoint behind the single address of a Service would have answered.
 //
-// Therefore each address is in the upstream a second time, as a backup that never counts as failed. So an address
-// that has failed is asked last. If the spec has backups of its own, that is not possible, because nginx has only one
-// group of backups. A request that finds no server left then goes to the upstream againName. A request that is safe
-// to send twice and got no byte also goes there, whatever servers the spec has. A request that timed out is not tried
-// again. The client would wait for a second timeout, and a slow origin would get a second request.
+// Therefore each address is in the upstream a second time, as a backup that never counts as failed. So nginx asks an
+// address that has failed after all other addresses. If the spec has backups of its own, that is not possible,
+// because nginx has only one group of backups. In that case, a request goes to the upstream againName if no server is
+// left for it. A request that is safe to send twice and got no byte also goes to this upstream, whatever servers the
+// spec has. A request that timed out is not tried again. Otherwise the client would wait for a second timeout, and a
+// slow origin would get a second request.
 //
 // A request with a body is not sent to againName, because the body passes through and cannot be sent again. But nginx
 // itself asks another server if the first one closed the connection, even after the whole request was sent. It does
@@ -175,7 +176,7 @@ func (a repeats) locations() conf.Block {
 		return nil
 	}
 	when := conf.Literal("error")
-	if !a.backend.triesAgain() { // for requests that found no server left: one server is asked
+	if !a.backend.triesAgain() { // only for requests that found no server left: nginx asks one server
 		when = "off"
 	}
 	ask := append(conf.Block{

@@ -20,7 +20,8 @@ func alternatives(names []v1alpha1.NamePattern, rest string) string {
 	return branch(slices.Compact(list), rest)
 }
 
-// branch returns the expression for sorted names, or for the parts that follow the beginning that the names share.
+// branch returns the expression for sorted names. After a common beginning of several names, it returns the
+// expression for their ends.
 func branch(names []string, rest string) string {
 	if slices.Contains(names, "*") {
 		return rest

@@ -39,19 +39,19 @@ const (
 //	background ─▶ renewer ─▶ expired
 //
 // nginx records for each copy which request renews it. A background request renews the copy even if another request
-// already does. The location renewer takes so much time that the client's request has usually ended. nginx then
-// records the mirror request instead, and the next requests get the stale copy without asking the gateway. If the
-// client's request has not ended, the next requests ask the gateway, and limit_conn allows one renewal of the copy at
-// a time.
+// is already renewing it. The location renewer takes some time, in which the client's request usually ends. nginx
+// then records the mirror request instead, and the next requests get the stale copy without asking the gateway. If
+// the client's request has not ended, the next requests ask the gateway, and limit_conn allows one renewal of the
+// copy at a time.
 
 // renewsInBackground returns true if the gateway renews stale copies in the background.
 func (s site) renewsInBackground() bool {
 	return len(s.disks) > 0 && ptr.Deref(s.Cache.BackgroundUpdate, false)
 }
 
-// backgroundMaps returns the maps for renewals in the background: for what a renewal asks the gateway, and for the
-// key of the copy. nginx counts the bytes of a client's request, but not those of its subrequests, so $request_length
-// is 0 for a subrequest.
+// backgroundMaps returns the maps for renewals in the background. They define what a renewal requests from the
+// gateway, and the key of the copy. nginx counts the bytes of a client's request, but not those of its subrequests,
+// so $request_length is 0 for a subrequest.
 func (m gatewayMaps) backgroundMaps() conf.Block {
 	if !m.renewsInBackground() {
 		return nil

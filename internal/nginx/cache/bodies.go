@@ -19,8 +19,8 @@ const (
 // Over HTTP/2 and HTTP/3, a request can have a body that no header announces. The end of a request without a body may
 // come in a packet after its header. So a server for clients cannot tell at once whether such a GET has a body. It
 // treats the GET as a request that a cache may answer. It waits for the end of the request before it asks the gateway
-// or another pod, and refuses a body of more than largestSurprise with 413. After that, the length of the body is
-// known and is sent on. The first question to another pod has no body.
+// or another pod, and refuses a body of more than largestSurprise with 413. After that, the server knows the length
+// of the body and sends the length on. The first request to another pod has no body.
 //
 // The gateway passes a GET with a body on without the conditions and ranges that the cache has added. It marks the
 // response as not to be stored.
@@ -38,7 +38,7 @@ func (s site) awaitsBody() conf.Block {
 }
 
 // bodyMaps returns the map for bodyInGateway, and the maps for conditions and ranges that the client and not the
-// cache has sent. Lookups do not count in bodyInGateway, because the gateway answers them without the origin.
+// cache has sent. For lookups, bodyInGateway is "", because the gateway answers them without the origin.
 func bodyMaps() conf.Block {
 	whose := func(variable, when conf.Expression, clients conf.Argument) conf.Directive {
 		return conf.Map(when, "$body_"+variable,

@@ -73,13 +73,14 @@ type diskLocation struct {
 	tag, next string
 	// sliced is true if the location fetches and stores objects in slices.
 	sliced bool
-	// unlocked is true if no request waits for another that fetches the same object.
+	// unlocked is true if no request waits for another request that fetches the same object.
 	unlocked bool
 	// more are additional directives.
 	more conf.Block
 }
 
-// failover returns the locations to which a request goes if the disk fails, and if the gateway gives no response.
+// failover returns two locations to which a request may go: disk if the disk fails, and gateway if the gateway gives
+// no response.
 func (l diskLocation) failover() (disk, gateway conf.Argument) {
 	noAnswer := waiting
 	if l.name == waiting || l.name == unlocked || l.next == uncachedAgain {
@@ -160,7 +161,7 @@ func (s store) cachePolicy(l diskLocation) conf.Block {
 		conf.D("proxy_cache_lock_age", conf.Time(s.LockAge())))
 }
 
-// validities returns the directives that define how long a response is fresh that has no lifetime of its own.
+// validities returns the directives that define how long a response without a lifetime of its own is fresh.
 func (s site) validities(sliced bool) (block conf.Block) {
 	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
 	for _, v := range s.Cache.Valid {

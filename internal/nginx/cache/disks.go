@@ -19,8 +19,8 @@ const diskVariable = "$disk"
 // otherDiskVariable is nginx's variable with the disk to which a request fails over.
 const otherDiskVariable = "$other_disk"
 
-// row returns a row of a map whose keys are disks. In a map, some names of disks are parameters unless a backslash
-// precedes them.
+// row returns a row of a map whose keys are disks. nginx reads some names as parameters of the map, unless a
+// backslash precedes the name.
 func row(disk string, value conf.Argument) conf.Directive {
 	if slices.Contains([]string{"default", "hostnames", "include", "volatile"}, disk) {
 		return conf.Row(conf.Literal(`\`+disk), value)

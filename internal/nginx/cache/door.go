@@ -28,9 +28,9 @@ func (d door) throughGateway(url conf.Expression) conf.Block {
 	return append(block, d.ownControl()...)
 }
 
-// asksNothing clears the variables that describe the asking cache, in a location that has no cache. The variables are
-// set in locations and not in the server. A mirror request also runs the directives of the server, and shares all
-// variables with the client's request.
+// asksNothing clears the variables that describe the asking cache, in a location that has no cache. These variables
+// must not be set in the server: a mirror request also runs the directives of the server, and shares all variables
+// with the client's request.
 func (s site) asksNothing() conf.Block {
 	return append(conf.Block{
 		set(gatewayDisk, conf.Literal("")),
@@ -40,7 +40,7 @@ func (s site) asksNothing() conf.Block {
 
 // ownControl gives clients the origin's own Cache-Control instead of the Cache-Control that is stored.
 func (d door) ownControl() conf.Block {
-	if d.toPeers { // the other pod does that, or stores the response as it is stored here
+	if d.toPeers { // the asking pod does that, or stores the response with the same headers as this pod
 		return d.hidden(sharedHeader)
 	}
 	block := d.hidden("Cache-Control", originHeader, sharedHeader)
@@ -52,8 +52,8 @@ func (d door) ownControl() conf.Block {
 }
 
 // hidden hides response headers from clients: the origin's headers with names that we set, and the headers in more.
-// Other pods see all headers except those in more and those with CacheNode's own names. The gateway hides the latter
-// too, but stored objects may contain them.
+// Other pods see all headers except the headers in more and the headers with CacheNode's own names. The gateway also
+// hides CacheNode's own names, but stored objects may contain them.
 func (d door) hidden(more ...string) conf.Block {
 	var block conf.Block
 	if !d.toPeers {

@@ -41,8 +41,8 @@ const (
 // A worker that ends accepts no more connections, and then its own requests cannot reach the gateway. These requests
 // go directly to the origin. They are not counted, and do not have the headers for the gateway.
 
-// falls sets fallsBack. It is in the first location of a request, and in the locations that a request reaches past
-// its disk.
+// falls sets fallsBack. It is used in the first location of a request, and in the locations that a request reaches
+// after it has gone past its disk.
 func falls(value conf.Argument) conf.Directive {
 	return set(fallsBack, value)
 }
@@ -86,8 +86,8 @@ func (g gateway) orStale() conf.Block {
 	return conf.Block{g.fallbackLimit(), conf.D("limit_conn_status", conf.Literal("502"))}
 }
 
-// rejectedLocation returns the location rejected. No cache stores its answer. With slices, the cache may have a copy
-// of the whole object, and then looks for it.
+// rejectedLocation returns the location rejected. No cache stores its answer. With slices, the cache then looks for a
+// stored copy of the whole object.
 func (g gateway) rejectedLocation() conf.Directive {
 	return location(rejected, append(g.redirect(),
 		addHeader("Retry-After", conf.Literal("1")), addHeader("X-Accel-Expires", conf.Literal("0")),

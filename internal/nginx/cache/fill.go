@@ -49,7 +49,7 @@ const (
 	// absentOrExpired is the variable with the stateHeader of a lookup on another disk of the pod. It is stateAbsent or
 	// EXPIRED. For EXPIRED, the gateway asks the origin.
 	absentOrExpired = "$absent_or_expired"
-	// renewedSeconds is the number of seconds for which an object is fresh that another pod has renewed.
+	// renewedSeconds is the number of seconds for which an object is fresh after another pod has renewed it.
 	renewedSeconds = "$renewed_seconds"
 	// lifetimeVariable is the X-Accel-Expires of the gateway's response.
 	lifetimeVariable = "$accel_expires"
@@ -66,7 +66,7 @@ func (k core) fillMaps() conf.Block {
 	if k.fillsFromDisks() {
 		block = append(block, k.fillFromDisks()...)
 	}
-	if k.hasSlices() && k.answersAbsent() { // a cache asks for a slice by a range, and for a whole object without
+	if k.hasSlices() && k.answersAbsent() { // a request has a range if it is for a slice, and none for a whole object
 		block = append(block, conf.Map("$http_range", slicePrefix,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^bytes=[0-9]+-[0-9]+$"), conf.Expression("$http_range "))))
@@ -213,8 +213,9 @@ func (f fills) askPod() conf.Directive {
 	return f.fromPod(fill, lookupName+"${"+fillPod[1:]+"}_"+diskInRequest, block...)
 }
 
-// haveRenewed returns the location that asks a pod as a client would. That pod renews its expired copy, for which the
-// origin sends no body. So the question may take as long as a question to the origin.
+// haveRenewed returns the location that asks a pod as a client would. That pod then asks the origin whether its
+// expired copy is still valid, and the origin sends no body if it is. So the request may take as long as a request to
+// the origin.
 func (f fills) haveRenewed() conf.Directive {
 	return f.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
 		conf.D("proxy_read_timeout", conf.Time(f.LongestFetch()+connectTimeout)),

@@ -48,7 +48,7 @@ type Fleet struct {
 	Certificate string
 }
 
-// Share returns the share of the keys that the pod owns, from 0 to 1. It returns 1 if no other pod owns any.
+// Share returns the share of the keys that the pod owns, from 0 to 1. It returns 1 if no pod owns keys.
 func (f Fleet) Share() float64 {
 	plan, ok := f.Plan()
 	if !ok {
@@ -57,8 +57,8 @@ func (f Fleet) Share() float64 {
 	return float64(plan.Share(fleet.Name(f.Self))) / shard.Slots
 }
 
-// NominalFleet returns the fleet of the first pod if all pods own keys. The operator validates the configuration with
-// it, and the plugin shows that configuration.
+// NominalFleet returns the fleet that the first pod gets when all pods own keys. The operator validates the
+// configuration with it, and the plugin shows that configuration.
 func NominalFleet(spec v1alpha1.CacheNodeSpec) (f Fleet) {
 	if spec.Routing.Mode != v1alpha1.RoutingSharded {
 		return f

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// stateHeader tells the gateway why a cache asks, for example because its copy has expired. With stateHead, the
-	// client asked by HEAD for an object that the cache does not have. headAlone is the gateway's location for such a
+	// stateHeader tells the gateway why a cache asks, for example because its copy has expired. stateHead means that the
+	// client sent a HEAD for an object that the cache does not have. headAlone is the gateway's location for such a
 	// HEAD.
 	stateHeader    = "X-CacheNode-State"
 	stateVariable  = "$asking_state"
@@ -25,8 +25,8 @@ const (
 	diskHeader    = "X-CacheNode-Disk"
 	diskInRequest = "$http_x_cachenode_disk"
 	gatewayDisk   = "$asking_disk"
-	// sharedHeader shows how the gateway got a response. HIT means that another request has fetched it. sharedRejected
-	// means that the gateway itself has rejected the request.
+	// sharedHeader shows how the gateway got a response. HIT means that another request has fetched the response.
+	// sharedRejected means that the gateway itself has rejected the request.
 	sharedHeader   = "X-CacheNode-Shared"
 	sharedVariable = "$is_shared"
 	// agedVariable is not empty for a response that another cache has kept for a time, if nginx cannot subtract that
@@ -203,12 +203,12 @@ func (g gateway) gatewayServer() conf.Directive {
 		setHeader("Host", conf.Expression("$http_host")),
 		setHeader("Connection", conf.Literal("")),
 	}, withoutOwn(), conf.Block{
-		// Few reads and writes for a large body.
+		// With these buffers, a large body needs few reads and writes.
 		conf.D("proxy_buffer_size", conf.Literal("16k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
 	}, g.backend.reachOrigin())
-	block = append(block, g.notSliced("")...) // maps that caches use, too, read this variable
+	block = append(block, g.notSliced("")...) // caches also use the maps that read this variable
 	block = append(block, conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Buffering")...))
 	block = append(block, passed(g.gatewayPasses("X-Accel-Expires"))...) // see lifetime
 	block = append(block, g.gatewayHides()...)

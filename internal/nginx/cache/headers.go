@@ -20,7 +20,8 @@ const (
 	Removed HeaderClass = "Removed"
 	// Bypass headers reach the origin; the response is neither stored nor answered from a cache.
 	Bypass HeaderClass = "Bypass"
-	// Revalidating headers are answered by nginx. They reach the origin only with a request that no disk can serve.
+	// Revalidating headers are evaluated by nginx itself. They reach the origin only with a request that no disk can
+	// serve.
 	Revalidating HeaderClass = "Revalidating"
 	// Passed headers reach the origin. If the origin's response depends on such a header, the origin must name the
 	// header in Vary.
@@ -133,10 +134,11 @@ const (
 	// partialVariable is not empty for a response that is only a part of an object although no range was requested. It
 	// is also not empty for a response that is no part, but has a Content-Range.
 	partialVariable = "$is_partial"
-	// variesVariable is not empty for responses that fit only one request. Their Vary contains a star, which nginx
-	// itself recognizes only if the star stands alone. Or it names X-Forwarded-For: nginx would compare the client's own
-	// header, but the origin gets another value. nginx never stores a response whose Vary has more than 128 bytes, so
-	// these count too. Other headers that nginx sets are in the key or constant.
+	// variesVariable is not empty for responses that fit only one request. There are three cases. First, Vary contains a
+	// star, which nginx itself recognizes only if the star stands alone. Second, Vary names X-Forwarded-For: nginx would
+	// compare the client's own header, but the origin gets another value. Third, Vary has more than 128 bytes, and nginx
+	// never stores such a response. Vary may name other headers that nginx sets, because these are in the key or
+	// constant.
 	variesVariable = "$varies"
 	// keptArguments are the arguments that reach the origin.
 	keptArguments = "$kept_args"

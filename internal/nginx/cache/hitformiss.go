@@ -22,9 +22,9 @@ const (
 	fromWaiting  = "waiting"
 	fromUnlocked = "unlocked"
 
-	// Values of stateHeader for an object that the cache does not have. stateMiss comes from fromDisk, and stateWaited
-	// from there after a wait for the lock. stateLate comes from fromWaiting, and stateUnlocked from fromUnlocked.
-	// misses matches all of them. missVariable is stateMiss or stateWaited.
+	// Values of stateHeader for an object that the cache does not have. stateMiss comes from fromDisk. stateWaited also
+	// comes from fromDisk, but after a wait for the lock. stateLate comes from fromWaiting, and stateUnlocked comes from
+	// fromUnlocked. misses matches all of them. missVariable is stateMiss or stateWaited.
 	stateMiss     = "MISS"
 	stateWaited   = "WAITED"
 	stateLate     = "LATE"
@@ -49,8 +49,8 @@ const (
 	hitForMissKey      = "$hit_for_miss_key"
 
 	// firstWait is how long a request waits for the lock in the location of its disk, before it asks the gateway whether
-	// that wait is in vain. A request that comes while another request asks also waits for this time. Later, nginx
-	// checks every half second whether the lock is free.
+	// to wait longer. A request that comes while another request asks the gateway also waits for this time. In a longer
+	// wait, nginx checks every half second whether the lock is free.
 	firstWait = 200 * time.Millisecond
 	// notedFor is how long an object is remembered after the last response that could not be stored.
 	notedFor = 10 * time.Second
@@ -69,10 +69,11 @@ const (
 // Each request first looks its object up. So an object that is stored and fresh is served, whatever the script has
 // noted. The location unlocked looks the object up once more, and stores a response that may be stored. For a noted
 // object, the gateway answers at once, so the lock is held only for a moment. A request that comes in that moment
-// waits for firstWait. With slices, the request for a later slice could not be sent to another location. So the first
-// wait is then as long as the second.
+// waits for firstWait. With slices, the request for a later slice could not be sent to another location. So with
+// slices, the first wait is as long as the second wait.
 //
-// A note ends when a response comes that may be stored. For notedFor after that, nothing is noted.
+// A note ends when a response comes that may be stored. After that, the script makes no new note about the object for
+// the time notedFor.
 //
 // The script runs only for requests to the gateway for objects that are not stored, and never for a HIT.
 func (s site) hitsForMiss() bool {

@@ -141,8 +141,8 @@ type hop struct {
 //
 // The time limit also applies between two reads of a body. Some disks may take longer for one read, without having
 // failed (see asksFirst). The first question is then for the header only, and the second question gets the body. A
-// pod that has the object then gets the time of several probes. Otherwise a pod that stops between the two questions
-// would take as long as a slow origin.
+// pod that has the object then has the time of several probes for the second answer. With more time, a pod that hangs
+// between the two questions would delay the request as long as a slow origin.
 func (p hops) hopLocations() conf.Block {
 	if !p.hops() {
 		return nil
@@ -198,7 +198,8 @@ func (n node) hopTimeout() time.Duration {
 }
 
 // afterMaps returns the maps for afterOwner and afterStandIn. If the first question is for the header only, an answer
-// about the object contains a redirect. Otherwise, a stored 400 counts as no answer.
+// about the object contains a redirect. If the first question is for the whole object, a stored 400 counts as no
+// answer.
 func (k core) afterMaps() conf.Block {
 	after := func(variable, next conf.Expression, found string) conf.Directive {
 		rows := conf.Block{conf.D("default", next)}
@@ -243,7 +244,8 @@ func (p hops) look(h hop) conf.Directive {
 // pod may take for the header, and between two reads of the body.
 //
 // If the stand-in does not fetch the object either, the request has used many of the redirects that nginx allows. So
-// it goes to the location waiting of its disk, which fails over to the origin at once. That needs a disk.
+// it goes to the location waiting of its disk, which fails over to the origin at once. This requires a pod with a
+// disk.
 func (p hops) fetch(h hop, name string, patience time.Duration) conf.Directive {
 	last := h.look == onStandIn && len(p.disks) > 0
 	if last {
@@ -278,8 +280,8 @@ func (p hops) overHop(h hop, ask string) conf.Block {
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
 		conf.D("proxy_send_timeout", conf.Literal("1s")),
 		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),
-		// These buffers need few reads and writes for a large body. The headers are those of a stored response and those
-		// that the other pod adds.
+		// With these buffers, a large body needs few reads and writes. The first buffer holds the headers of a stored
+		// response and the headers that the other pod adds.
 		conf.D("proxy_buffer_size", conf.Literal("24k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),

@@ -7,8 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// jsonFormat is the name of the JSON log format. For requests that memory or another pod answers, the tag follows in
-// the name.
+// jsonFormat is the name of the JSON log format. For requests that memory or another pod answers, the name also
+// contains the tag.
 const jsonFormat = "cachenode_json"
 
 // LogField is a field of a line in the JSON access log.

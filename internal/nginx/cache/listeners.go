@@ -115,7 +115,8 @@ func (l listeners) doorMaps() conf.Block {
 	return block
 }
 
-// addressSource returns the source of a client's address; "" if that is the address of its connection.
+// addressSource returns the source of a client's address; "" if the address of its connection is the client's
+// address.
 func (n node) addressSource() v1alpha1.AddressSource {
 	if n.Spec.Listen.ClientAddress == nil {
 		return ""
@@ -142,7 +143,8 @@ func (l listeners) clientAddress() conf.Block {
 }
 
 // rangesAsTheyAre keeps a location from compressing the response to a request with a range. nginx would compress the
-// response instead of cutting the range out. Of an object in slices, only the slices in the range are there.
+// whole response instead of cutting the range out of it. If the object is in slices, nginx has fetched only the
+// slices of the range.
 func (n node) rangesAsTheyAre() conf.Block {
 	if !n.Spec.Listen.Gzip.Enabled {
 		return nil

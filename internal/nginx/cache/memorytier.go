@@ -91,14 +91,14 @@ func (s site) keyedZone(name string) conf.Literal {
 // limit_req runs as a dry run and counts how often each object is requested. If an object is requested often enough
 // and is not in memory, a mirror request tells the promoter. The promoter answers at once, so that no client waits.
 // Its own mirror request then fetches and stores the object, one fetch at a time for each object. The promoter gets
-// only HITs of the disks: the server that answers it has no upstream, so none of its requests reaches the origin. If
-// an object is too large, its response has an X-Accel-Redirect, at which nginx stops reading.
+// only HITs of the disks: the server that answers the promoter has no upstream, so no request of the promoter reaches
+// the origin. If an object is too large, its response has an X-Accel-Redirect, at which nginx stops reading.
 //
 // X-Accel-Expires defines how long a copy is fresh, because nginx does not read Age; see copySeconds. The first
 // request for an expired copy waits until the promoter has begun to renew the copy. That request gets the expired
-// copy, and so do all requests that come before the renewal ends. None of them waits for a disk, except if the
-// promoter takes the expired copy for a fresh one. That can happen in two cases: the clock of the promoter's worker
-// is behind, or the request opened the file just before a renewal replaced it.
+// copy, and so do all requests that come before the renewal ends. None of these requests waits for a disk, unless the
+// promoter mistakes the expired copy for a fresh copy. That can happen in two cases: the clock of the promoter's
+// worker is behind, or the request opened the file just before a renewal replaced it.
 func (m tier) memoryTier() conf.Block {
 	if !m.hasMemoryTier() {
 		return nil

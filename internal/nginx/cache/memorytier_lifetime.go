@@ -12,7 +12,7 @@ import (
 
 const (
 	// leastLifetime is the minimum lifetime of an object that is copied into memory. A copy of a live playlist would be
-	// too old for players, however short its own time is.
+	// too old for players, even if the copy itself is fresh only for a short time.
 	leastLifetime = 10 * time.Second
 	// copyVariable is the number of seconds for which a copy is fresh; 0 for an object that is not copied. copyLifetime
 	// is the capture of the regular expression with the object's own lifetime.
@@ -21,10 +21,10 @@ const (
 )
 
 // copySeconds returns the map for copyVariable: maxExtraAge, or the object's own lifetime if that is shorter. nginx
-// has no variable for the time for which an object is still fresh. So the lifetime counts from when the origin sent
-// the object. The map takes it from the same places as nginx: X-Accel-Expires, then max-age, then Expires, then
-// cache.valid. Expires is a date, which a map cannot compare with the present time. So an object whose lifetime comes
-// from Expires is not copied. An object with s-maxage is not copied either; see strictVariable.
+// has no variable for the time for which an object is still fresh. So the lifetime counts from the time at which the
+// origin sent the object. The map takes it from the same places as nginx: X-Accel-Expires, then max-age, then
+// Expires, then cache.valid. Expires is a date, which a map cannot compare with the present time. So an object whose
+// lifetime comes from Expires is not copied. An object with s-maxage is not copied either; see strictVariable.
 func (m tier) copySeconds() conf.Directive {
 	const found = "^HIT:(?:200|304):"
 	longest := effective.Duration(m.Spec.MemoryTier.MaxExtraAge)

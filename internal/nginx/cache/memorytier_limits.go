@@ -10,16 +10,16 @@ import (
 )
 
 // copiesOfOne returns how often per minute one object may be copied into memory, after three copies at once. That is
-// every ten seconds, or twice in maxExtraAge if that is more often. Without a limit, each request would try to copy
-// an object for which there is no room.
+// one copy every ten seconds, or two copies in each maxExtraAge if that is more often. Without a limit, each request
+// would try to copy an object for which there is no room.
 func copiesOfOne(t v1alpha1.MemoryTier) int {
 	const perMinute = 6
 	return max(perMinute, int(2*time.Minute/max(effective.Duration(t.MaxExtraAge), time.Second)))
 }
 
-// renewals returns how often per minute an expired copy may be renewed, after three attempts at once. That is once in
-// the shortest time for which a copy is fresh. If the disk has no fresh object any more, the old copy is served until
-// the attempts have shown that. So the attempts are not more frequent.
+// renewals returns how often per minute an expired copy may be renewed, after three attempts at once. That is one
+// renewal in the shortest time for which a copy is fresh. If the disk no longer has a fresh object, requests get the
+// old copy until the attempts have shown that. So more frequent attempts are not allowed.
 func renewals(t v1alpha1.MemoryTier) int {
 	return int(time.Minute / min(max(effective.Duration(t.MaxExtraAge), time.Second), leastLifetime))
 }

@@ -84,7 +84,7 @@ func (m tier) promoterServer() conf.Directive {
 				conf.Literal("nodelay")),
 			// A request beyond a limit is answered without a fetch.
 			conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(promoted)),
-			// Without a variable, nginx would insert the path before the client's.
+			// Without a variable in this directive, nginx would insert this path before the client's path.
 			conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+promoted+"$is_args$args")))...),
 		exactly(promoted, conf.D("return", conf.Literal("204"))),
 		exactly(promote, append(conf.Block{
@@ -176,7 +176,7 @@ func silent() conf.Block {
 	}
 }
 
-// onDisks answers from the disks, from slices or from whole objects.
+// onDisks returns the directives that answer from the disks, from slices or from whole objects.
 func (m tier) onDisks(sliced bool) conf.Block {
 	location := conf.Block{conf.D("proxy_pass", conf.Literal("http://"+nowhere))}
 	location = append(append(location, m.cacheOf(diskVariable, m.storedKey(sliced))...),

@@ -28,7 +28,7 @@ const (
 )
 
 // noticesMixed returns true if the script looks at the entity tags of slices. That does not help a client whose
-// response is being cut, but it helps the clients after it.
+// response is being cut, but it helps later clients.
 func (s site) noticesMixed() bool { return s.Facts.Scripts && s.hasSlices() }
 
 // mixedMaps returns the maps for files with different entity tags.
@@ -36,7 +36,8 @@ func (m gatewayMaps) mixedMaps() conf.Block {
 	if !m.noticesMixed() {
 		return nil
 	}
-	// A part that is not in the key is not in the gateway's own request either, or is in neither of the two names.
+	// If a part of a URL is not in the key, the gateway's own request does not contain it either, or neither of the two
+	// names contains it.
 	host, args := conf.Expression(""), conf.Expression("$args")
 	hostInGateway := host
 	if m.keeps(v1alpha1.KeyHost) {

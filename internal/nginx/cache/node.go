@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// node contains what all parts of a configuration share: the input, and the disks that the pod can use. Nothing
-// changes it.
+// node contains what all parts of a configuration share: the input, and the disks that the pod can use. No code
+// changes it later.
 //
 // Each part embeds the part from which it is made, so that no part can use a later part:
 //
@@ -40,7 +40,7 @@ func newNode(in Input) node {
 		rest, ok := n.plan.Without(in.Facts.Failed...)
 		if ok {
 			n.plan = rest
-		} else { // only leaving disks are left at most, and they have no keys
+		} else { // at most leaving disks are left, and they have no keys
 			n.disks = nil
 		}
 	}

@@ -29,9 +29,9 @@ const (
 	// absentHere is the location for a disk that cannot be read.
 	absentHere = "@absent"
 
-	// answered is 1 for lookups that are reported to the agent, which are those that found something.
+	// answered is 1 for lookups that nginx reports to the agent. Only lookups that found something are reported.
 	answered = "$is_answered"
-	// fillSeconds is the number of seconds for which an object is fresh that fills another disk.
+	// fillSeconds is the number of seconds for which an object is fresh on the disk that it fills.
 	fillSeconds = "$fill_seconds"
 
 	// podsZone counts the requests in progress of each pod.
@@ -57,8 +57,9 @@ func (p peers) servers() conf.Block {
 // podLimit limits the requests that one address may have in progress in both servers for pods (limit_conn). It leaves
 // half of the connections to clients. The asking pod has the same spec, so it has as many connections as this pod.
 // Each of its requests takes two of them: the connection of its client or of its own gateway, and the connection to
-// this pod. So it reaches the limit only if the requests of its clients share connections (HTTP/2 and HTTP/3). Beyond
-// the limit, the asking pod behaves as if this pod did not answer. Without a certificate, nobody gets so far.
+// this pod. So the asking pod reaches the limit only if the requests of its clients share connections (HTTP/2 and
+// HTTP/3). Beyond the limit, the asking pod behaves as if this pod did not answer. Without a certificate, nobody gets
+// so far.
 func (p peers) podLimit() conf.Directive {
 	const most = 65535 // nginx takes no larger number
 	workers := max(effective.Workers(p.Spec.IO, p.Facts.Cores), 1)
@@ -200,7 +201,7 @@ func (p peers) lookUp(name string) conf.Directive {
 
 // lookAt returns the location that answers with the header of an object. With slices, it looks up the first slice
 // that the request needs, so a disk that hangs gives no answer. The lookup would count as a use of that slice only.
-// So if uses count, the location always answers absent.
+// So if minUses is more than 1, the location always answers absent.
 func (p peers) lookAt(name string) conf.Directive {
 	if !p.hasSlices() {
 		return location(name, append(p.onlyIfCached(p.key()), headerAlone()...)...)
@@ -229,8 +230,8 @@ func (p peers) onlyIfCached(key conf.Expression) conf.Block {
 		}, p.lookupUses(), p.diskIO(diskVariable))
 }
 
-// lookupUses makes a lookup count as a use. With the default of 1, nginx forgets a key that it does not find, and
-// thus also how often the key was requested.
+// lookupUses makes a lookup count as a use. With the default value 1 of proxy_cache_min_uses, nginx forgets a key
+// that it does not find. It then also forgets how often the key was requested.
 func (d door) lookupUses() conf.Block {
 	if uses := d.minUses(); uses > 1 {
 		return conf.Block{conf.D("proxy_cache_min_uses", conf.Int(uses))}

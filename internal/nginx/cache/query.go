@@ -9,22 +9,23 @@ import (
 )
 
 const (
-	// countedArgs are the arguments that count. countedQuery is the same with a question mark; "" if no argument counts.
+	// countedArgs are the arguments that count, which means that they become part of the key. countedQuery is the same
+	// with a question mark; "" if no argument counts.
 	countedArgs  = "$counted_args"
 	countedQuery = "$counted_query"
 	// requestPath is the path as the client sent it.
 	requestPath = "$request_path"
 	// keptQuery are the arguments that count, with all & signs that follow them.
 	keptQuery = "$kept_query"
-	// groups is the maximum number of groups of neighbouring arguments that are removed.
+	// groups is the maximum number of groups of neighbouring arguments that nginx removes from a query.
 	groups = cachekey.Groups
 )
 
 // removable returns a regular expression that finds the first groups of neighbouring arguments that do not count. Its
 // captures contain the text before, between and after these groups; see leftover. One expression for all groups looks
 // at each argument once or twice, whatever a client sends. With one expression for each group, a query of 7,500
-// arguments cost 37 ms. argument is an expression in a group. It matches an argument that does not count, with the &
-// after it.
+// arguments cost 37 ms. argument is a regular expression in parentheses. It matches one argument that does not count,
+// with the & after it.
 func removable(argument string) string {
 	expression := ""
 	for i := groups; i > 0; i-- {

@@ -2,8 +2,8 @@
 // same bytes from the same input.
 //
 // It may import the packages that define the meaning of a spec, cachekey and conf. node.go shows the parts of a
-// configuration and from which part each one is made. A directive goes into the part whose inputs it needs, and a
-// fact of the pod goes into Facts.
+// configuration and from which part each one is made. Put a new directive into the part that has the inputs of the
+// directive. Put a new fact of the pod into Facts.
 package cache
 
 import (
@@ -28,9 +28,9 @@ type Input struct {
 	Facts Facts
 }
 
-// Facts are the properties of the pod in which nginx runs on which the configuration depends. The operator validates
-// the configuration with the memory limit of the spec and with NominalFleet. The plugin shows the configuration with
-// these facts and with the cores of the spec.
+// Facts are the properties of nginx's pod that affect the configuration. The operator validates the configuration
+// with the memory limit of the spec and with NominalFleet. The plugin renders the configuration with the same facts,
+// and with the cores of the spec.
 type Facts struct {
 	// Cores is the number of cores that nginx may use; 0 means all cores of the node.
 	Cores int32
@@ -49,10 +49,11 @@ type Facts struct {
 	Sizes map[string]int64
 	// Memory is nginx's memory limit in bytes; 0 if it is not known.
 	Memory int64
-	// OpenFiles is how many files each of nginx's processes may have open at most (the hard limit); 0 if it is not known.
+	// OpenFiles is the maximum number of files that each process of nginx may have open (the hard limit); 0 if it is not
+	// known.
 	OpenFiles int64
-	// Generations are the generations of disks, by disk, without those that are 0. Under another generation, nginx finds
-	// none of the disk's objects.
+	// Generations contains the generation of each disk whose generation is not 0. If the generation of a disk changes,
+	// nginx no longer finds the objects on the disk.
 	Generations map[string]int64
 	// Fleet describes the other pods, if routing.mode is Sharded. If it has no members, the pod answers every request
 	// itself.
@@ -66,7 +67,7 @@ type Config struct {
 	// Version consists of the revision and a hash of the text. The hash is different in pods with different facts. The
 	// running nginx returns the version on the private port.
 	Version string
-	// Files must be in place before nginx reads the text, as must the certificates of [Facts].
+	// Files are the files that must exist before nginx reads the text. The certificates of [Facts] must exist too.
 	Files []File
 	// Plan defines which disk has which keys after the failed disks are left out. It is valid only if Cached is true.
 	Plan shard.Plan
@@ -79,11 +80,11 @@ type Config struct {
 type File struct {
 	Path    string
 	Content []byte
-	// Secret restricts reading to nginx's user and group.
+	// Secret is true if only nginx's user and group may read the file.
 	Secret bool
 }
 
-// placeholder is in the text in place of the version, until the text is complete. The version contains a hash of the
+// placeholder takes the place of the version until the text is complete, because the version contains a hash of the
 // text.
 const placeholder = "the-version"
 
@@ -165,8 +166,8 @@ func (c configuration) file() conf.Block {
 	)
 }
 
-// toAgent returns the address to which nginx sends its reports for the agent. The tag tells the agent what a line is
-// about.
+// toAgent returns the address to which nginx sends its reports for the agent. The tag tells the agent what a line
+// reports.
 func toAgent(tag string) conf.Literal {
 	return conf.Literal(fmt.Sprintf("syslog:server=%s,nohostname,tag=%s", layout.LogAddress, tag))
 }
@@ -179,8 +180,8 @@ func (c configuration) http() conf.Block {
 	block := conf.Block{
 		conf.D("access_log", conf.OnOff(false)),
 		conf.D("server_tokens", conf.OnOff(false)),
-		// This is for all locations with subrequests: a subrequest in a location without sendfile would switch it off for
-		// the client's connection. No subrequest goes to the lookup in memory, which copies.
+		// sendfile is set here because of subrequests: a subrequest in a location without sendfile would switch sendfile
+		// off for the client's connection. The lookup in memory copies without sendfile, but no subrequest goes to it.
 		conf.D("sendfile", conf.OnOff(!c.own.copies())),
 		// A reload or a stop closes idle connections. Without this time, a request that a client sends at that moment is
 		// lost.
@@ -251,7 +252,8 @@ func privateServer() conf.Block {
 			conf.D("default_type", conf.Literal("text/plain")),
 			conf.D("return", conf.Literal("200"), conf.Literal(text)))
 	}
-	// Only the agent asks for stub_status. The version is no secret: nginx runs "return" before access control.
+	// Only the agent may get stub_status. Access control cannot protect the version, because nginx runs "return" first.
+	// But the version is no secret.
 	agentOnly := conf.Block{conf.D("allow", conf.Literal("127.0.0.1")), conf.D("deny", conf.Literal("all"))}
 	zone := conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+privateZone+":1m"))
 	return conf.Block{zone, conf.B("server", nil,

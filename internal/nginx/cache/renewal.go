@@ -25,11 +25,12 @@ import (
 // keeps the response for a second, with a lock. Requests that get the response from there do not store it again.
 //
 // A request that has waited for a second in vain asks the origin too. Responses that may not be shared come one after
-// another, so a long wait does not yet mean that the origin is slow. An origin that does not answer this question
-// within a second either counts as an origin that does not answer, for all requests but the first. The location
-// expired remembers that for slowFor, so that requests do not wait each time. If the copy of such a request may not
-// be served stale, the request comes back to the location patient. There it waits as long as the origin may take. A
-// request that fails there too goes to the origin past the cache, and the client gets the origin's own error.
+// another, so a long wait does not yet mean that the origin is slow. If the origin does not answer this request
+// within a second either, the gateway treats the origin as an origin that does not answer. It does so for all
+// requests except the first. The location expired remembers that for slowFor, so that requests do not wait each time.
+// If the copy of such a request may not be served stale, the request comes back to the location patient. There it
+// waits as long as the origin may take. A request that fails there too goes to the origin past the cache, and the
+// client gets the origin's own error.
 const (
 	expired = "@expired"
 	patient = "@patient"
@@ -51,7 +52,7 @@ const (
 	// evaluates the headers of a request after the wait. $request_time may be some milliseconds less than the wait,
 	// because nginx takes the two from different clocks.
 	waitedVariable = "$fetch_or_try"
-	// waiting is the cache's location for a request for an expired object that got no answer and whose copy may not be
+	// waiting is the cache's location for a request that got no answer for an expired object, if the copy may not be
 	// served. A request that two other pods have not answered also goes there; see the method fetch of hops.
 	waiting = "@waiting"
 	// objectOfRequest identifies an object in the gateway. The cache's requests for one object differ only in their
@@ -60,16 +61,16 @@ const (
 
 	// slowStatus is the gateway's answer to itself in the location slow, with stateSlow in stateHeader. If an origin
 	// sends this status, stateHeader is missing. The gateway then answers itself with askStatus in the location
-	// ownStatus, and the location patient asks the origin and passes its status on. slowOrOwn contains one of these two
-	// locations.
+	// ownStatus, and the location patient asks the origin and passes its status on. slowOrOwn contains the location slow
+	// or ownStatus.
 	slowStatus = "472"
 	stateSlow  = "SLOW"
 	slowOrOwn  = "$slow_or_own"
 	askStatus  = "473"
 	ownStatus  = "@own_status"
 	// slowAfter is how long a request waits for the renewal by another request, and then how long the origin may take.
-	// slowFor is how long the gateway remembers that both were in vain. nginx's clock counts whole seconds, so that is
-	// sometimes a second less.
+	// slowFor is how long the gateway remembers that both waits were in vain. nginx's clock counts whole seconds, so
+	// this time is sometimes a second shorter.
 	slowAfter = time.Second
 	slowFor   = 5 * time.Second
 )
@@ -118,15 +119,15 @@ func (r refreshes) locations() conf.Block {
 	}
 }
 
-// try returns the location that asks the origin for an answer within slowAfter. One request asks for each object; the
-// others learn whether that was in vain.
+// try returns the location that asks the origin for an answer within slowAfter. For each object, only one request
+// asks the origin. The other requests learn whether that request failed.
 func (r refreshes) try() conf.Directive {
 	block := append(r.renewalOf("try ", "", slowAfter),
 		setHeader(diskHeader, conf.Literal("")),
 		setHeader(sliceHeader, conf.Literal("")),
 		setHeader(fallbackHeader, conf.Literal("")),
 		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
-		conf.D("proxy_no_cache", conf.Literal("1")), // not even a response of the origin with one of these statuses
+		conf.D("proxy_no_cache", conf.Literal("1")), // also for a response of the origin with one of these statuses
 		conf.D("proxy_cache_lock", conf.OnOff(true)),
 		conf.D("proxy_cache_lock_timeout", conf.Time(2*slowAfter)),
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), conf.Literal(slow)),
@@ -137,14 +138,14 @@ func (r refreshes) try() conf.Directive {
 // unchanged makes a location pass a response on as it is. Headers are added only by the locations with shared.
 func (g gateway) unchanged() conf.Block {
 	return append(passed(append(accelHeaders(), conf.Literal("Server"), conf.Literal("Date"))),
-		// Each of the two replaces a list of the server. No response has these headers.
+		// Each of these two directives replaces a list of the server. No response contains this header.
 		conf.D("proxy_hide_header", conf.Literal(stateHeader)),
 		conf.D("add_header", conf.Literal(stateHeader), conf.Literal("")))
 }
 
 // renewalOf returns the directives that the locations with a cache have in common. The cache is on the asking disk,
-// and its keys begin with prefix. state is what the location asks the next location for. patience is how long the
-// answer may take.
+// and its keys begin with prefix. state is the value of stateHeader in the request to the next location. patience is
+// how long the answer may take.
 func (r refreshes) renewalOf(prefix string, state conf.Expression, patience time.Duration) conf.Block {
 	key := objectOfRequest + " $http_if_none_match $http_if_modified_since"
 	block := conf.Block{

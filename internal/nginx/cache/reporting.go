@@ -89,8 +89,8 @@ func (r reports) alone() conf.Block {
 		conf.D("default", conf.Literal("0")))}
 }
 
-// logsOfFills reports to the agent from where an object came whose key has moved. All such requests are reported, not
-// a sample.
+// logsOfFills reports to the agent where an object with a moved key came from. All such requests are reported, not a
+// sample.
 func (s site) logsOfFills(tag string) conf.Block {
 	if s.sampling() == 0 {
 		return nil

@@ -23,7 +23,7 @@ const Module = "/usr/lib/nginx/modules/ngx_http_js_module.so"
 func ScriptFile() string { return layout.ScriptFile(digest(Script)) }
 
 // memories are the dictionaries of the script: their names and sizes, the type of their values, and how long they
-// keep an entry. The first dictionary has an entry for each object that is fetched.
+// keep an entry. The first dictionary contains an entry for each object that is fetched.
 var memories = []struct {
 	zone, kind string
 	lasts      time.Duration

@@ -28,9 +28,9 @@ function isName(text) {
     return text && text.length <= longestKey && !text.includes('\uFFFD');
 }
 
-// noteStorable gives precedence to a response that may be stored. So one client's response that may not be stored
-// does not take the lock from the requests that wait for it. verdict is '1' for a response that may not be stored,
-// '0' for a response that may be stored, and '' otherwise.
+// noteStorable gives precedence to a response that may be stored. So a response to one client that may not be stored
+// does not switch the lock off for all other requests. verdict is '1' for a response that may not be stored, '0' for
+// a response that may be stored, and '' otherwise.
 function noteStorable(object, verdict) {
     if (!isName(object) || !verdict) {
         return;

@@ -6,8 +6,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// site is a site as a node serves it. Methods that read only the site return what the site asks for. The other
-// methods return what results from that on this node. For example, hasSlices is false for a pod without disks.
+// site is a site as a node serves it. Methods that read only the site return what the site requests. The other
+// methods return what applies on this node. For example, hasSlices is false for a pod without disks.
 type site struct {
 	node
 	sites.Site

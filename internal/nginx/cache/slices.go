@@ -26,7 +26,7 @@ const (
 	// firstSlice is the slice with which the response to a client begins.
 	firstSlice = "$first_slice"
 	// positionVariable is "first" for the slice with which a response begins, and "next" for the slices after it.
-	// slicesVariable is the same value, for locations with slices.
+	// slicesVariable has the same values, but it is only for locations with slices.
 	positionVariable = "$slice_position"
 	slicesVariable   = "$compared_slices"
 	// askedRange is the Range of the request to the origin.
@@ -133,14 +133,14 @@ func (s site) storedKey(sliced bool) conf.Expression {
 // redirects returns the maps for the X-Accel-Redirect of a response to the cache. It is the origin's own value,
 // except in two cases.
 //
-// First, a status below 200 is no response. After 101 (Switching Protocols), a client that asked for that would be
-// connected to the gateway, although the origin was never asked for it. The checks of the server for clients would
-// then no longer apply. So the client gets 502.
+// First, a status below 200 is no response. After 101 (Switching Protocols), a client that asked for another protocol
+// would be connected to the gateway, although the origin was never asked for that protocol. The checks of the server
+// for clients would then no longer apply. So the client gets 502.
 //
-// Second, a cache may ask for the first slice of an object that must be fetched whole. The gateway then sends it to
-// the location for the whole object. Such an object has no strong ETag or no length, is empty, or came whole and does
-// not fit the slice. If the origin fails, the gateway sends the cache to a stored copy of the whole object. In the
-// response to a later slice, the origin's own X-Accel-Redirect does not count.
+// Second, a cache may ask for the first slice of an object that must be fetched whole. The gateway then sends the
+// cache to the location for the whole object. Such an object has no strong ETag or no length, is empty, or came whole
+// and does not fit the slice. If the origin fails, the gateway sends the cache to a stored copy of the whole object.
+// In the response to a later slice, the origin's own X-Accel-Redirect does not count.
 //
 // nginx passes some headers of a response with a redirect on to clients, whatever proxy_hide_header says. The gateway
 // leaves these headers out.
@@ -218,7 +218,7 @@ func (g gateway) logsSlices() conf.Block {
 	}
 }
 
-// redirectAlone returns only the header X-Accel-Redirect.
+// redirectAlone returns the directive for the header X-Accel-Redirect, without the copied headers.
 func redirectAlone() conf.Directive {
 	return addHeader("X-Accel-Redirect", conf.Expression(redirectVariable))
 }
@@ -262,8 +262,8 @@ func (s store) inWhole() conf.Block {
 	return conf.Block{fetched, location(stored, kept...), again}
 }
 
-// askedConditions returns the maps for the conditions of a request to the origin. The conditions of a client are for
-// the whole object, so only a request that bypasses the caches keeps them. The cache's own conditions are for an
+// askedConditions returns the maps for the conditions of a request to the origin. The conditions of a client apply to
+// the whole object, so only a request that bypasses the caches keeps them. The cache's own conditions apply to an
 // expired file.
 func (k core) askedConditions() conf.Block {
 	if !k.hasSlices() {

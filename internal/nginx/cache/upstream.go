@@ -23,7 +23,7 @@ type backend struct {
 	v1alpha1.Origin
 	// name is the name of the upstream, as used in proxy_pass.
 	name string
-	// namespace is the namespace of Services for which the origin names none.
+	// namespace is the namespace of a Service if the origin does not name its namespace.
 	namespace, clusterDomain string
 	// authorities is the file with the authorities that sign the servers' certificates; "" for the authorities in the
 	// image.
@@ -40,7 +40,7 @@ func (b backend) upstreams() conf.Block { return append(b.upstream(), b.againUps
 func (b backend) resolves() bool { return slices.ContainsFunc(b.Servers, resolves) }
 
 // resolver makes nginx ask the agent for the addresses of names. The agent is the only name server, because nginx
-// would ask several in turn. After an error, nginx asks again when the timeout is over.
+// would ask several name servers in turn. After an error, nginx asks again when the timeout is over.
 func resolver() conf.Block {
 	return conf.Block{
 		conf.D("resolver", conf.Literal(layout.ResolverAddress), conf.Literal("ipv6=off")),
@@ -116,7 +116,7 @@ func (b backend) reachOrigin() conf.Block {
 		conf.D("proxy_next_upstream_tries", conf.Int(ptr.Deref(b.Retries.Tries, 0))),
 		conf.D("proxy_next_upstream_timeout", conf.Time(effective.Duration(b.Retries.Timeout))),
 		// A response that is not cached passes through at the pace of the slower side, and not through files on the node's
-		// own disk. Cached responses are exempt.
+		// own disk. This does not apply to cached responses.
 		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
 		conf.D("proxy_request_buffering", conf.OnOff(false)),
 		conf.D("client_max_body_size", conf.Literal("0")),

@@ -5,8 +5,8 @@
 // Quoting does not keep nginx from expanding $name in a directive that takes variables, so a literal cannot contain a
 // dollar sign. Text from users is always a literal. Expressions come from this repository's code only.
 //
-// It imports no other package of the project. A new kind of argument is a type with its own way of quoting, which the
-// fuzz tests must cover.
+// It imports no other package of the project. A new kind of argument needs a type of its own with its own quoting,
+// which the fuzz tests must cover.
 package conf
 
 // Directive is a name with arguments and, for a block directive, the directives inside.
@@ -17,7 +17,8 @@ type Directive struct {
 	Block Block
 	// Comment goes on a line of its own above the directive.
 	Comment string
-	// Rows is true if the block's directives are written side by side. split_clients has hundreds of ranges.
+	// Rows is true if several of the block's directives are written on one line. This is for split_clients, which has
+	// hundreds of ranges.
 	Rows bool
 	// isRow is true for a row of a map, which has no name.
 	isRow bool
@@ -48,7 +49,7 @@ func D(name string, args ...Argument) Directive {
 	return Directive{Name: name, Args: args}
 }
 
-// Row returns a row of a map whose key is not a plain word.
+// Row returns a row of a map. Its key can be any argument, not only a plain word.
 func Row(key, value Argument) Directive {
 	return Directive{Args: []Argument{key, value}, isRow: true}
 }
@@ -67,7 +68,7 @@ func (d Directive) WithComment(text string) Directive {
 	return d
 }
 
-// Map returns nginx's directive map: variable gets its value from the row for the value of source.
+// Map returns nginx's directive map: variable gets the value of the row whose key matches source.
 func Map(source, variable Expression, rows ...Directive) Directive {
 	return B("map", []Argument{source, variable}, rows...)
 }
@@ -81,7 +82,7 @@ func Literals(values ...string) []Argument {
 	return args
 }
 
-// OnOff returns the argument of a flag.
+// OnOff returns the argument of a directive that takes on or off.
 func OnOff(on bool) Argument {
 	if on {
 		return Literal("on")

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Resolvers returns the addresses of DNS servers in the form of nginx's directive resolver. Agents that have no
-// resolver of their own yet render the addresses in this form; newer agents read the same form.
+// Resolvers returns the addresses of DNS servers in the form of nginx's directive resolver. Older agents, which have
+// no resolver of their own, render the addresses in this form. Newer agents read the same form.
 func Resolvers(servers []string) ([]string, error) {
 	if len(servers) == 0 {
 		return nil, fmt.Errorf("no DNS server")

@@ -13,11 +13,11 @@ type unit struct {
 
 var units = []unit{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}}
 
-// Offset returns a number of bytes on a disk (ngx_parse_offset), in the largest of g, m and k that divides it, or else
-// in bytes. nginx has no larger unit: a "t" breaks the configuration.
+// Offset returns a number of bytes on a disk (ngx_parse_offset). It uses the largest of the units g, m and k that
+// divides the number, or bytes if no unit divides it. nginx has no larger unit: a "t" breaks the configuration.
 func Offset(bytes int64) Literal { return inUnits(bytes, units) }
 
-// Size returns a number of bytes in memory (ngx_parse_size), where nginx does not know "g".
+// Size returns a number of bytes in memory (ngx_parse_size). nginx does not accept the unit g for such a number.
 func Size(bytes int64) Literal { return inUnits(bytes, units[1:]) }
 
 func inUnits(bytes int64, units []unit) Literal {
@@ -43,7 +43,7 @@ func Seconds(d time.Duration) Literal {
 	return Literal(fmt.Sprintf("%ds", (d+time.Second-1)/time.Second))
 }
 
-// Percent returns hundredths of a percent as split_clients takes them, such as 0.05%.
+// Percent returns hundredths of a percent in the form that split_clients accepts, such as 0.05%.
 func Percent(hundredths int) string {
 	text := strconv.AppendInt(make([]byte, 0, 8), int64(hundredths/100), 10)
 	return string(append(text, '.', digit(hundredths/10), digit(hundredths), '%'))

@@ -137,8 +137,8 @@ func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// isPlain returns true for text that nginx reads back unquoted. Braces, quotes, semicolons, backslashes, white space
-// and the comment sign need quotes in some positions. Every byte that is not in plain is quoted.
+// isPlain returns true for text that nginx reads correctly without quotes. Braces, quotes, semicolons, backslashes,
+// white space and the comment sign need quotes in some positions. Every byte that is not in plain is quoted.
 func isPlain(text string) bool {
 	if text == "" {
 		return false

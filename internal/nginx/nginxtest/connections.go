@@ -21,8 +21,9 @@ func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	return &http.Client{Timeout: await.Patience, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
 }
 
-// Dial connects from inside nginx's network namespace, to send what an HTTP client would not send. The address of a
-// socket in layout.RunDir is its name and any port, such as nginx-gateway.sock:80.
+// Dial connects from inside nginx's network namespace, so that a test can send bytes that an HTTP client would not
+// send. For a socket in layout.RunDir, the address is the name of the socket and any port, such as
+// nginx-gateway.sock:80.
 func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
 
 // DialFrom does what Dial does, from an address of the loopback device.

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace creates the network namespace, with the loopback device up. The open file keeps it alive.
+// namespace creates the network namespace, with the loopback device up. The open file keeps the namespace alive.
 func (n *Nginx) namespace() {
 	n.t.Helper()
 	if n.network != nil {

@@ -34,11 +34,11 @@ func Connect(t *testing.T, pods ...*Nginx) (addresses map[int]string) {
 	return addresses
 }
 
-// podServer is a line of an upstream that leads to a pod.
+// podServer matches a line of an upstream that leads to a pod.
 var podServer = regexp.MustCompile(`(?m)^(\s*server )\S+-(\d+)\.\S+-pods\.[^:]+(:\d+.*) resolve;$`)
 
-// WithAddresses returns a configuration with addresses instead of the names of pods, by ordinal, so that a test need
-// not wait until nginx has resolved the names.
+// WithAddresses returns a configuration in which addresses replace the names of pods, so that a test does not wait
+// until nginx has resolved the names. addresses contains the address of each pod, by ordinal.
 func WithAddresses(text string, addresses map[int]string) string {
 	return podServer.ReplaceAllStringFunc(text, func(line string) string {
 		parts := podServer.FindStringSubmatch(line)
@@ -50,7 +50,7 @@ func WithAddresses(text string, addresses map[int]string) string {
 	})
 }
 
-// Move gives the pod, which must not be the first one, another address.
+// Move gives the pod another address. The pod must not be the first pod that was passed to Connect.
 func (n *Nginx) Move(from, to string) {
 	n.ip("addr del", from+"/24 dev eth0")
 	n.ip("addr add", to+"/24 dev eth0")

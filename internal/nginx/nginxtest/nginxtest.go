@@ -2,8 +2,8 @@
 // (hack/nginx-root) and its own network namespace, so that parallel tests can use the same ports and paths. It needs
 // Linux and root.
 //
-// Only tests import it. Code that the tests of several packages need for a running nginx goes here, but no code that
-// knows the purpose of a directive.
+// Only tests import it. It contains the code that the tests of several packages need to run nginx, but no code that
+// depends on the purpose of a directive.
 package nginxtest
 
 import (
@@ -71,8 +71,8 @@ func New(t *testing.T) *Nginx {
 	must(t, unix.Mount("overlay", root, "overlay", 0, options))
 	t.Cleanup(func() { must(t, unix.Unmount(root, unix.MNT_DETACH)) })
 	bind(t, "/proc", root)
-	// Only these devices: a test that is killed leaves its mounts, and whoever then removes its folders must not remove
-	// the host's /dev.
+	// Only these devices are mounted: a killed test leaves its mounts behind. A person who then removes its folders must
+	// not remove the host's /dev.
 	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
 		bind(t, "/dev/"+name, root)
 	}
@@ -111,7 +111,8 @@ func bind(t *testing.T, path, root string) {
 	t.Cleanup(func() { must(t, unix.Unmount(root+path, unix.MNT_DETACH)) })
 }
 
-// Mkdir creates a folder that nginx can write to. Files that others create in the folder get its group, as in a pod.
+// Mkdir creates a folder that nginx can write to. Files that other users create in the folder get the group of the
+// folder, as in a pod.
 func (n *Nginx) Mkdir(path string) {
 	n.t.Helper()
 	must(n.t, os.MkdirAll(n.Root+path, 0o755))
@@ -119,8 +120,8 @@ func (n *Nginx) Mkdir(path string) {
 	must(n.t, os.Chmod(n.Root+path, 0o755|os.ModeSetgid))
 }
 
-// modest reduces the threads and connections of a configuration, because no test needs so many. A pod creates them
-// once in its life. In many tests, starting nginx takes most of the time.
+// modest reduces the threads and connections of a configuration, because no test needs so many. A pod creates its
+// threads and connections only once in its life. In many tests, starting nginx takes most of the time.
 func modest(text string) string {
 	text = usualThreads.ReplaceAllString(text, "$1 threads=4 ")
 	return strings.Replace(text, "worker_connections 16384;", "worker_connections 4096;", 1)
@@ -273,8 +274,9 @@ func (n *Nginx) Processes() []int {
 	return pids
 }
 
-// Cached returns the files on disks that hold the response with a key. It waits for them, as nginx renames its
-// temporary file only after a client has the response, and fails the test if there is none.
+// Cached returns the files on disks that contain the response for a key. It waits for such a file, because nginx
+// renames its temporary file only after a client has received the response. It fails the test if there is no such
+// file.
 func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	n.t.Helper()
 	folders := make([]string, len(disks))
@@ -299,7 +301,8 @@ func (n *Nginx) CachedIn(key string, folders ...string) (paths []string) {
 	return paths
 }
 
-// cached returns the files below a folder that hold the response with a key. nginx may rename or remove some meanwhile.
+// cached returns the files below a folder that contain the response for a key. nginx may rename or remove files in
+// the meantime.
 func (n *Nginx) cached(key, dir string) (paths []string) {
 	n.t.Helper()
 	mark := []byte("\nKEY: " + key + "\n")

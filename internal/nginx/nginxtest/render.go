@@ -41,7 +41,7 @@ func MemoryTier(fields string) string {
 var waits = regexp.MustCompile(`(proxy_(?:connect|read|send)_timeout) (?:300ms|[123]s|10s);`)
 
 // Patient returns a configuration with which nginx waits for its own servers and for pods as long as a test does, so
-// that no busy machine looks like a pod that hangs.
+// that a busy machine is not mistaken for a pod that hangs.
 func Patient(text string) string { return waits.ReplaceAllString(text, "$1 60s;") }
 
 // Hasty does what Patient does, but with five seconds. It is for tests in which something does not answer.

@@ -8,12 +8,13 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// Now returns the time by nginx's clock, for certificates, headers and the content of files. No test measures time by
-// it.
+// Now returns the time by nginx's clock, for certificates, headers and the content of files. No test measures
+// durations with this clock.
 func Now() time.Time { return time.Now() }
 
-// Becomes asks repeatedly until the answer is the wanted one. It is for states that another process brings about.
-// nginx stores a response after the client has it, writes its log when it likes, and replaces its workers one by one.
+// Becomes calls ask again and again until ask returns want. It is for states that another process reaches at its own
+// pace. For example, nginx stores a response after the client has received it, and replaces its workers one by one.
+// It may write its log at any later time.
 func Becomes(t testing.TB, want string, ask func() string) {
 	t.Helper()
 	await.Until(t, func() string {
@@ -24,9 +25,10 @@ func Becomes(t testing.TB, want string, ask func() string) {
 	})
 }
 
-// Await asks repeatedly until the answer is yes. It returns false if the answer is still no when the time is over.
+// Await calls the function again and again until the function returns true. Await returns false if the limit is over
+// before that.
 func Await(limit time.Duration, is func() bool) bool {
-	const pause = 5 * time.Millisecond // leaves the processor to whom the test waits for
+	const pause = 5 * time.Millisecond // leaves the processor to the process for which the test waits
 	end, ticks := time.After(limit), time.NewTicker(pause)
 	defer ticks.Stop()
 	for !is() {

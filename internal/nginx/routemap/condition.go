@@ -9,9 +9,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// source is the text of a request that a map compares with candidates: a digit for each condition, which is 1 if the
-// request meets the condition, then the method if a candidate names one, and the path. The path is the last part, and
-// no other part contains a space, so no request can claim another part.
+// source is the text of a request that a map compares with candidates. It consists of a digit for each condition, the
+// method if a candidate names a method, and the path. The digit is 1 if the request meets the condition. The path is
+// the last part, and no other part contains a space. So a request cannot use one part to imitate another part.
 type source struct {
 	conditions []conf.Expression
 	variables  map[routes.Pair][2]conf.Expression
@@ -87,7 +87,8 @@ func pathPattern(p routes.Path) string {
 	return quoted(strings.TrimSuffix(p.Value, "/")) + "(?:/(?s:.)*)?"
 }
 
-// condition returns the variable that is 1 if a variable matches a regular expression, and else 0.
+// condition returns a variable for a condition: it is 1 if an expression matches a regular expression, and 0
+// otherwise.
 func (m *builder) condition(of conf.Expression, pattern string) conf.Expression {
 	key := string(of) + " " + pattern
 	if variable, ok := m.conditions[key]; ok {
@@ -105,8 +106,8 @@ func headerVariable(name string) conf.Expression {
 	return conf.Expression("$http_" + strings.ToLower(strings.ReplaceAll(name, "-", "_")))
 }
 
-// argumentPattern returns the regular expression for queries whose first argument of a name has a value. A client may
-// encode each byte of both. The API allows no empty value.
+// argumentPattern returns the regular expression for queries in which the first argument with a given name has a
+// given value. A client may encode any byte of the name and of the value. The API allows no empty value.
 func argumentPattern(q routes.Pair) string {
 	name := encoded(q.Name)
 	return "~^(?:(?!" + name + `(?:[=&]|\z))[^&]*&)*` + name + "=" + encoded(q.Value) + `(?:&|\z)`
@@ -144,8 +145,8 @@ func hexDigits(b byte) string {
 	return pattern.String()
 }
 
-// quoted returns the regular expression for a text. Every byte that could mean something, to PCRE or to nginx, is
-// written by its number.
+// quoted returns the regular expression for a text. Every byte that may have a special meaning in PCRE or in nginx's
+// syntax is written as its number.
 func quoted(text string) string {
 	var pattern strings.Builder
 	for _, b := range []byte(text) {
@@ -158,7 +159,7 @@ func quoted(text string) string {
 	return pattern.String()
 }
 
-// isPlain returns true for a byte that means nothing in a regular expression.
+// isPlain returns true for a byte that has no special meaning in a regular expression.
 func isPlain(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_'
 }

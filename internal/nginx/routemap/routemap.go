@@ -1,14 +1,15 @@
 // Package routemap renders a table of routes as maps of nginx. It is pure.
 //
-// The maps are lazy: nginx evaluates a map when a request needs its variable, so a request evaluates the few maps that
-// lead to its own rule, however many routes there are:
+// nginx evaluates a map only when a request needs the variable of the map. So each request evaluates only the few
+// maps that lead to its own rule, however many routes there are:
 //
 //	$server_port ─▶ $host ─▶ segments of the path ─▶ a few regular expressions
 //
-// A request that meets no match of one map gets the value of the next map, which is the default of the first.
+// If a request meets no match in a map, it gets the map's default, which is the value of the next map.
 //
-// nginx ignores case when it looks up the key of a map. So hosts are keys, as nginx writes $host in lower case, and
-// segments of paths are keys that only choose a map. Regular expressions compare what must be equal.
+// nginx ignores case when it looks up the key of a map. Hosts can be keys, because $host is always in lower case.
+// Segments of paths are keys too, but they only select the next map. Regular expressions then compare everything that
+// must be equal.
 //
 // It may import routes and conf. A new kind of match becomes a condition, see condition.go.
 package routemap
@@ -20,8 +21,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// Rule is the variable with the value of the rule that answers a request. It is "" if no rule does, and on a port that
-// belongs to no listener.
+// Rule is the variable with the value of the rule that answers a request. It is "" if no rule answers the request, or
+// if the port belongs to no listener.
 const Rule = conf.Expression("$route_rule")
 
 // Maps returns the maps that define [Rule]. The function value returns the value of a candidate: a word of letters,
@@ -47,7 +48,7 @@ type builder struct {
 	block conf.Block
 	// count is the number of maps with candidates. It makes the names of variables unique.
 	count int
-	// conditions are the variables of conditions, by the condition.
+	// conditions contains the variable of each condition, by condition.
 	conditions map[string]conf.Expression
 	// depth is the number of segments of a path that choose maps.
 	depth int
@@ -65,7 +66,7 @@ func (m *builder) variable() conf.Expression {
 // hosts adds the map for the virtual hosts of a port, and returns its variable.
 func (m *builder) hosts(port int32, hosts []routes.VirtualHost) conf.Expression {
 	variables := make([]conf.Argument, len(hosts))
-	for i := len(hosts) - 1; i >= 0; i-- { // the next virtual host of one has a greater position
+	for i := len(hosts) - 1; i >= 0; i-- { // Next is always a greater position
 		var next conf.Argument = conf.Literal("")
 		if n := hosts[i].Next; n >= 0 {
 			next = variables[n]
@@ -85,7 +86,8 @@ func (m *builder) hosts(port int32, hosts []routes.VirtualHost) conf.Expression 
 	return variable
 }
 
-// hostKey returns a host as the key of a map. A host may have the name of a parameter of the directive map.
+// hostKey returns a host as the key of a map. A backslash precedes a host that is equal to the name of a parameter of
+// the directive map.
 func hostKey(h routes.Host) conf.Literal {
 	if h == "default" || h == "include" {
 		return conf.Literal(`\` + h)

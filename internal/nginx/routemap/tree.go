@@ -17,12 +17,12 @@ const (
 	maxDepth = 8
 )
 
-// candidates adds maps for candidates whose paths have the first segments in common, as many as depth says, and
-// returns the variable of the first map. next is the value for a request that meets none of the candidates, which are
-// in the order of precedence.
+// candidates adds maps for candidates whose paths begin with the same segments, and returns the variable of the first
+// map. depth is the number of these segments. The candidates are in the order of precedence. next is the value for a
+// request that meets none of them.
 //
-// Many candidates are divided by their next segment. A candidate that has no such segment comes after all that have
-// one: both match the path of a request only if its path is shorter.
+// Many candidates are divided by their next segment. A candidate without such a segment comes after all candidates
+// with such a segment. If both match the path of a request, the candidate without the segment has the shorter path.
 func (m *builder) candidates(of []routes.Candidate, depth int, next conf.Argument) conf.Argument {
 	if len(of) == 0 {
 		return next

@@ -1,7 +1,7 @@
 // Package batch gathers requests for purges, so that many of them become one CachePurge.
 //
-// It is pure, and imports the API's types and package purge only. Another rule for what may be in one batch belongs
-// in the limits of a batch.
+// It is pure, and imports the API's types and package purge only. A new limit on what one batch may contain belongs
+// in extent.go.
 package batch
 
 import (
@@ -18,7 +18,7 @@ type Key struct {
 	Namespace, CacheNode string
 	Mode                 v1alpha1.PurgeMode
 	// ByHost is true for requests that name hosts. If the cache key of the CacheNode contains no host, the operator
-	// refuses a purge of hosts. This must not make requests fail that name no hosts.
+	// refuses a purge of hosts. This refusal must not affect requests that name no hosts.
 	ByHost bool
 }
 

@@ -34,11 +34,12 @@ const (
 type Pod struct {
 	// CacheNode is the custom resource as YAML.
 	CacheNode string
-	// NginxRoot is the root file system, and Programs the folder that has the agent.
+	// NginxRoot is the root file system, and Programs is the folder that contains the agent's program.
 	NginxRoot, Programs string
-	// Certificates are those of the operator and the agent.
+	// Certificates contains the certificates of the operator and the agent.
 	Certificates map[string][]byte
-	// Memory is the memory limit of nginx in bytes, and Tier the size of the memory tier; 0 without one.
+	// Memory is the memory limit of nginx in bytes, and Tier is the size of the memory tier in bytes; 0 without a memory
+	// tier.
 	Memory, Tier int64
 }
 
@@ -48,7 +49,8 @@ func (p Pod) Start(l *lab.Lab, name string, site lab.Site, cgroup *lab.Cgroup, d
 	if err != nil {
 		return nil, err
 	}
-	// A process that becomes another user does not end with its parent. The shell does, and all others with it.
+	// A process that becomes another user does not end when its parent ends. The shell stays root, so it ends with its
+	// parent, and all other processes of its PID namespace end with it.
 	const as = "setpriv --reuid 101 --regid 101 --clear-groups "
 	return l.Start(name, site, cgroup, root, "sh", "-euc",
 		as+"env "+strings.Join(AgentEnv(len(disks)), " ")+" "+Agent+" run &\n"+
@@ -56,7 +58,8 @@ func (p Pod) Start(l *lab.Lab, name string, site lab.Site, cgroup *lab.Cgroup, d
 			as+"nginx -c "+layout.ConfigFile+" -e stderr\nexit")
 }
 
-// AgentEnv returns the environment that the operator gives to the agent of a pod with so many disks, as NAME=VALUE.
+// AgentEnv returns the environment that the operator gives to the agent of a pod with this number of disks, as
+// NAME=VALUE.
 func AgentEnv(disks int) (list []string) {
 	for _, v := range manifest.AgentEnv(disks) {
 		list = append(list, v.Name+"="+v.Value)
@@ -64,7 +67,7 @@ func AgentEnv(disks int) (list []string) {
 	return list
 }
 
-// root returns what agent and nginx see.
+// root returns the root file system of the agent and nginx.
 func (p Pod) root(disks []lab.Disk) (root lab.Root, err error) {
 	stable, err := p.revision()
 	if err != nil {
@@ -93,7 +96,7 @@ func (p Pod) root(disks []lab.Disk) (root lab.Root, err error) {
 	return root, nil
 }
 
-// revision returns what the operator gives to the pods of the CacheNode.
+// revision returns the revision that the operator gives to the pods of the CacheNode, as JSON.
 func (p Pod) revision() (string, error) {
 	cacheNode, err := file.One("-", strings.NewReader(p.CacheNode))
 	if err != nil {

@@ -4,9 +4,9 @@
 //
 //	caches article          the article's experiment: 4 MB objects, random and constant load
 //	caches peers            random load over slow disks and one hot object, 4 KiB to 16 MiB, little and more memory
-//	caches fast             one load at a time, on disks at full speed or from memory, 4 KiB to 16 MiB
+//	caches fast             random load, a hot object, or both, on disks at full speed or from memory, 4 KiB to 16 MiB
 //	caches zipf             a mix with one miss in ten
-//	caches admission        the same, and a long tail of objects, with servers that store what is requested again
+//	caches admission        the same and a long tail of objects; servers that store an object at its second request
 //	caches small            400,000 objects of 1 KiB
 //	caches millions         5,000,000 objects of 1 KiB, which takes an hour and 40 GiB of disk for two servers
 //	caches tuning           the operator's configuration, each time with one change
@@ -47,14 +47,14 @@ type conditions struct {
 	// media and declaredMebibytes are the media and size of the disks in the CacheNode.
 	media             string
 	declaredMebibytes int64
-	// keysZoneMebibytes is the index of each disk; 0 for the usual.
+	// keysZoneMebibytes is the size of the keys zone of each disk; 0 for the default.
 	keysZoneMebibytes int64
 }
 
 // server is one of the compared servers.
 type server interface {
 	fmt.Stringer
-	// About says how the server is configured.
+	// About describes the server's configuration.
 	About() string
 	Preparation(object int64) lab.Preparation
 	Start(*lab.Lab, lab.Site, *lab.Cgroup, [disks]lab.Disk, conditions) (*lab.Server, error)
@@ -167,7 +167,7 @@ func measure(w io.Writer, b bench, chosen []server, rounds int, out string) (err
 		}
 	}
 	for round := range rounds {
-		// In random order, so that no server always has the same one before it.
+		// In random order, so that a server does not always run after the same other server.
 		for _, i := range rand.Perm(len(b.running)) {
 			r := &b.running[i]
 			sample, err := b.sample(r)
@@ -187,9 +187,10 @@ type bench struct {
 	scenario
 	conditions
 	duration time.Duration
-	// shares are the shares of a server's own rate at which it is measured too.
+	// shares are the fixed rates at which each server is also measured, as shares of the rate that the server has just
+	// served.
 	shares []float64
-	// origin, client and rate are programs.
+	// origin, client and rate are the paths of programs.
 	origin, client, rate string
 	running              []running
 }
@@ -208,17 +209,17 @@ func (b *bench) setConditions() {
 	for _, load := range b.loads {
 		b.connections += int64(load.Connections)
 	}
-	// Disks have twice the room for objects that take a block and a bit, and for as many misses again.
-	// Small ones take a block of 4 KiB and an inode.
+	// The disks have twice the room that the objects and as many misses need. An object takes a little more than a
+	// block. A small object takes a block of 4 KiB and an inode.
 	b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*8, 1024)
 	if b.full { // room for 2.5 times the objects, each of which takes a block and a half
 		b.diskMebibytes = b.size * int64(b.count) / disks >> 20 * 5
 	}
-	if b.inMemory { // there are no misses, and all of it is memory
+	if b.inMemory { // there are no misses, and the disks take memory
 		b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*4/3, 1100)
 	}
 	declared := cmp.Or(b.declared, b.diskMebibytes)
-	if b.full { // folders and journal take 15% of disks as small as these, and what comes in within ten seconds 3%
+	if b.full { // folders and journal take 15% of such a small disk, and the data of ten seconds takes 3%
 		declared = b.diskMebibytes * 9 / 10
 	}
 	b.diskMebibytes = cmp.Or(b.disk, b.diskMebibytes)
@@ -318,9 +319,10 @@ func (b *bench) fill(site lab.Site) error {
 	return group.Wait()
 }
 
-// age fills the disks with other objects first, and then with those of the case. A disk has room for less than four
-// times as many as there are in the case. nginx looks every ten seconds whether a cache is too large. Real disks have
-// room for what comes in meanwhile; these are so small that they are filled in portions.
+// age first fills the disks with other objects, and then with the objects of the case. The disks have room for less
+// than four times the objects of the case. nginx checks every ten seconds whether a cache is too large. Real disks
+// have room for the data that arrives between two checks. These disks are too small for that, so age fills them in
+// portions, with a pause before each portion.
 func (b *bench) age(site lab.Site) error {
 	const pause = 10 * time.Second
 	portion := b.count / 10

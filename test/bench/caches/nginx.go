@@ -19,10 +19,10 @@ import (
 type nginx struct {
 	name  string
 	about string
-	// disks says what preparation is.
+	// disks describes preparation in the report.
 	disks       string
 	preparation func(object int64) lab.Preparation
-	// dirs are the folders in which the configuration has its disks.
+	// dirs are the folders in which the configuration expects the disks.
 	dirs   [disks]string
 	config func(c conditions) (configuration, error)
 	// tmpfs are mount options of the memory tier's folder. sysctl is a setting of the server's network.
@@ -31,7 +31,7 @@ type nginx struct {
 	prepare func(dir string) error
 }
 
-// configuration is an nginx.conf, and the size in bytes of the memory tier for which it is; 0 without one.
+// configuration is an nginx.conf, and the size in bytes of its memory tier; 0 without a memory tier.
 type configuration struct {
 	text string
 	tier int64
@@ -74,7 +74,8 @@ func (n nginx) Start(
 	return l.Start(n.name, site, cgroup, root, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
 }
 
-// byHand returns a configuration as people write it: the article's, with or without its thread pools.
+// byHand returns a function that returns a configuration as people write it: the article's configuration, with or
+// without its thread pools.
 func byHand(pools bool) func(conditions) (configuration, error) {
 	return func(c conditions) (configuration, error) {
 		var b strings.Builder
@@ -119,7 +120,7 @@ func cacheNode(c conditions) string {
 	if c.keysZoneMebibytes > 0 {
 		cache = fmt.Sprintf("{minFree: 32Mi, keysZone: %dMi}", c.keysZoneMebibytes)
 	}
-	const health = "{device: Shared, minFree: 0, minFreeInodes: 0}" // disks of a lab are small, and files of one disk
+	const health = "{device: Shared, minFree: 0, minFreeInodes: 0}" // a lab's disks are small files on one disk
 	return fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: bench}
@@ -134,7 +135,8 @@ spec:
 `, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media, cache, health)
 }
 
-// renderCacheNode returns what the operator makes of a CacheNode: the configuration, and the size of the memory tier.
+// renderCacheNode returns what the operator renders from a CacheNode: the configuration, and the size of the memory
+// tier.
 func renderCacheNode(c conditions, cacheNode string) (configuration, error) {
 	text, err := render(c, cacheNode, "conf")
 	if err != nil {
@@ -162,7 +164,7 @@ func renderCacheNode(c conditions, cacheNode string) (configuration, error) {
 // memoryVolume finds the volume of the memory tier in a pod. The lab mounts it as the kubelet would.
 var memoryVolume = regexp.MustCompile(`medium: Memory\s+sizeLimit: (\S+)`)
 
-// render returns what the operator makes of a CacheNode.
+// render returns what the operator renders from a CacheNode, in the format output.
 func render(c conditions, cacheNode, output string) (string, error) {
 	command := exec.Command(c.plugin, "render", "-f", "-", "-o", output)
 	command.Stdin = strings.NewReader(cacheNode)

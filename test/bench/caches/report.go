@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// report prints the table. If out is a folder, it also writes the result.
+// report prints the table. If out names a folder, report also writes the result to this folder.
 func report(w io.Writer, b bench, rounds int, out string) error {
 	state := cmp.Or(b.begins, emptyPages)
 	_, _ = fmt.Fprintf(w, "\n%s: %d objects of %d KiB, %s, %d MiB of memory each, %s; "+
@@ -83,8 +83,8 @@ func answered(samples []result.Sample, load int, format string, figure func(resu
 	return fmt.Sprintf(format, median)
 }
 
-// ratios prints how the operator's configuration, or the first server if that was not measured, compares with the
-// others, round by round.
+// ratios prints the ratios of the operator's configuration to each other server, round by round. If the operator's
+// configuration was not measured, the first server takes its place.
 func ratios(w io.Writer, b bench) {
 	base := b.running[max(0, slices.IndexFunc(b.running, func(r running) bool { return r.server.String() == ours.name }))]
 	for _, r := range b.running {

@@ -161,7 +161,7 @@ func (b *bench) closedLoop(r *running) (s result.Sample, err error) {
 	return s, b.checkOrigin(s, requests)
 }
 
-// checkOrigin checks that only requests for what the cache cannot have went to the origin.
+// checkOrigin checks that only requests for objects that the cache cannot contain went to the origin.
 func (b *bench) checkOrigin(s result.Sample, requests int64) error {
 	if random := s.Loads[0].Requests; !b.misses && s.Origin > random/100 {
 		return fmt.Errorf("%d of %d random requests went to the origin, and all objects should be in the cache",

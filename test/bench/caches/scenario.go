@@ -17,10 +17,12 @@ type scenario struct {
 	memory int64
 	speed  lab.Speed
 	loads  []lab.Load
-	// media is the media of the disks in the CacheNode. declared is their size there in MiB; 0 for the real size.
+	// media is the media of the disks in the CacheNode. declared is the size of the disks in the CacheNode in MiB; 0 for
+	// the real size.
 	media    string
 	declared int64
-	// keysZone is the index of each disk in MiB, for objects that are smaller than an index is made for; 0 for the usual.
+	// keysZone is the size of the keys zone of each disk in MiB; 0 for the default. Cases with small objects need more
+	// than the default.
 	keysZone int64
 	// inMemory is true if the files of the disks are in memory.
 	inMemory bool
@@ -37,11 +39,11 @@ type scenario struct {
 	// twice is true if all objects are requested twice when the caches are filled, because some of the servers store an
 	// object at its second request.
 	twice bool
-	// reference has published figures to compare the ratios with.
+	// reference contains published figures, with which the ratios can be compared; "" if there are none.
 	reference string
 }
 
-// disksAbout says what the disks are like.
+// disksAbout describes the disks.
 func (s scenario) disksAbout() string {
 	switch {
 	case s.inMemory:
@@ -52,7 +54,8 @@ func (s scenario) disksAbout() string {
 	return s.speed.String()
 }
 
-// slow is the speed of hard disks. Each read and write costs a seek, beside its bytes.
+// slow is the speed of hard disks. Each read and each write takes the time of a seek, and the time to transfer its
+// bytes.
 var slow = lab.Speed{Seek: 8 * time.Millisecond, Bytes: 150e6}
 
 // hot returns the path of the object that the constant load requests.
@@ -124,14 +127,15 @@ func aged(s scenario) scenario {
 	return s
 }
 
-// admitted returns a case that servers which store an object at its second request can be filled for.
+// admitted returns a case in which all objects are requested twice when the caches are filled. This also fills
+// servers that store an object at its second request.
 func admitted(s scenario) scenario {
 	s.twice = true
 	return s
 }
 
-// tail returns a case on full disks whose load goes on far beyond what they hold: the object of rank n, of ten times as
-// many as there are in the case, is requested 1/n as often as the first. So many are requested once and not again soon.
+// tail returns a case on full disks. Its load requests ten times as many objects as the case has. The object of rank
+// n is requested 1/n times as often as the first object. So many objects are requested once, and not again soon.
 func tail(name string, size int64, count, connections int) scenario {
 	s := zipf(name, size, count, connections)
 	s.full, s.twice, s.loads = true, true, []lab.Load{lab.Zipf("tail", connections, 10*count, 0, size)}
@@ -141,7 +145,8 @@ func tail(name string, size int64, count, connections int) scenario {
 const kibi, mebi = 1 << 10, 1 << 20
 
 var scenarios = map[string][]scenario{
-	// As in the article, the 4 MB objects do not fit into memory. A hit takes longer, so a measurement does too.
+	// As in the article, the 4 MB objects do not fit into memory. A hit takes longer, so a measurement also takes
+	// longer.
 	"article": {func() scenario {
 		s := mixed("article-4m", 4*mebi, 500, 700, 80)
 		s.reference = "the article's own, thread pools against none: 9 times the throughput; " +

@@ -9,8 +9,8 @@ import (
 
 // trafficServer is Debian's Apache Traffic Server with a cache file on each disk.
 type trafficServer struct {
-	// promotes is true if its plugin cache_promote stores an object at its second request. It remembers the last 160,000
-	// objects, ten times as many as the cases of 64 KiB have.
+	// promotes is true if its plugin cache_promote stores an object at its second request. The plugin remembers the last
+	// 160,000 objects, which is ten times the number of objects in the cases of 64 KiB.
 	promotes bool
 }
 
@@ -31,10 +31,11 @@ func (t trafficServer) About() string {
 
 func (trafficServer) Preparation(object int64) lab.Preparation { return lab.Prepared(object) }
 
-// memoryOfTrafficServer returns the fragment size and the size of the RAM cache in bytes. The RAM cache gets what the
-// cgroup has left beside the connections of the case. Traffic Server was seen to use 95 MiB for everything else, and
-// for each connection buffers of 1.6 times an object, or of 2.6 fragments if an object is larger than a fragment.
-// Fragments are smaller if 200 objects of 1 MiB do not fit into the memory.
+// memoryOfTrafficServer returns the fragment size and the size of the RAM cache in bytes. The RAM cache gets the
+// memory of the cgroup that the connections of the case and everything else leave. In a trial, Traffic Server used 95
+// MiB for everything else. For each connection, it used buffers of 1.6 times the size of an object, or of 2.6
+// fragments if an object is larger than a fragment. Fragments are smaller if 200 objects of 1 MiB do not fit into the
+// memory.
 func memoryOfTrafficServer(c conditions) (fragment, ram int64) {
 	const others = 100 << 20
 	limit, buffers := c.memoryMebibytes<<20, c.connections*c.object*16/10

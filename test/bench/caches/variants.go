@@ -11,7 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// variants are the operator's configuration, each with one change. The defaults were chosen by them (docs/adr).
+// variants are servers with the operator's configuration, each with one change. The defaults were chosen by measuring
+// them (docs/adr).
 var variants = []nginx{
 	variant("threads-16", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=16"),
 	variant("threads-32", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=32"),
@@ -66,8 +67,8 @@ var variants = []nginx{
 	variant("sndbuf", `listen 8080 default_server reuseport`, "$0 sndbuf=2m"),
 }
 
-// oneFolder returns ours with all temporary files in one folder. XFS places a file near its folder, and the folders
-// that nginx makes in many places, so files that are written one after another are then neighbours.
+// oneFolder returns ours with all temporary files in one folder. XFS places a file near its folder, and spreads the
+// folders that nginx creates over the disk. With one folder, files that are written one after another are neighbours.
 func oneFolder() nginx {
 	v := ours
 	v.name, v.disks = "one-folder", "prepared disks whose temporary files are in one folder"
@@ -130,7 +131,7 @@ func prepared(args ...string) func(object int64) lab.Preparation {
 	}
 }
 
-// on returns n on disks that are prepared otherwise.
+// on returns n with disks that are prepared in another way.
 func (n nginx) on(preparation func(object int64) lab.Preparation, name, disks string) nginx {
 	v := n
 	v.name, v.disks, v.preparation = name, disks, preparation
@@ -147,7 +148,8 @@ func with(name string, fields ...string) nginx {
 	return v
 }
 
-// storesAt returns ours with cache.minUses in the spec, which has other fields of cache already.
+// storesAt returns ours with cache.minUses in the spec. It inserts the field into cache, because the spec already
+// contains other fields of cache.
 func storesAt(uses int) nginx {
 	v := ours
 	v.name, v.about = "min-uses", fmt.Sprintf("the operator's, which stores an object at its request number %d", uses)
@@ -161,10 +163,10 @@ func storesAt(uses int) nginx {
 // withTier returns [threads] with fields in spec.memoryTier.
 func withTier(name, fields string) nginx { return with(name, threadsMode, "memoryTier: {"+fields+"}") }
 
-// threadsMode is what the operator chooses for slow disks anyway.
+// threadsMode is the field with the value that the operator chooses for slow disks by default.
 const threadsMode = "io: {mode: Threads}"
 
-// threads is ours with pools and a memory tier, whatever the disks.
+// threads is ours with thread pools and a memory tier, whatever the media of the disks is.
 var threads = with("threads", threadsMode)
 
 func variant(name, pattern, replacement string) nginx {
@@ -195,7 +197,7 @@ func copying(name, buffers string) nginx {
 	return noTier.changed(name, noTier.about, "read_ahead 1m", "read_ahead 1m; sendfile off; output_buffers "+buffers)
 }
 
-// manyWorkers returns ours with workers that read for themselves into buffers, n for each CPU.
+// manyWorkers returns ours with n workers for each CPU, which read files into buffers themselves.
 func manyWorkers(n int) nginx {
 	return with(fmt.Sprintf("workers-%d", n*cpus), fmt.Sprintf("io: {mode: Workers, workersPerCPU: %d}", n))
 }

@@ -25,8 +25,8 @@ func (v varnish) About() string {
 		"prepared disks with a read-ahead of 512 KiB"
 }
 
-// Preparation lowers the read-ahead: Varnish reads by page faults, each of which reads as much as the read-ahead, so 4
-// MiB are too many.
+// Preparation lowers the read-ahead: Varnish reads by page faults, and each page fault reads as much as the
+// read-ahead. So 4 MiB would be too much.
 func (v varnish) Preparation(object int64) lab.Preparation {
 	p := lab.Prepared(object)
 	p.ReadAhead = 512

@@ -1,5 +1,5 @@
-// Command control measures the operator's load on the control plane. The operator reconciles 1,000 CacheNodes on a real
-// API server, whose audit log shows what it requested. control prints a table and writes control.json.
+// Command control measures the operator's load on the control plane. The operator reconciles 1,000 CacheNodes on a
+// real API server, whose audit log shows the operator's requests. control prints a table and writes control.json.
 package main
 
 import (

@@ -23,7 +23,8 @@ type sample struct {
 	Memory float64 `json:"residentMebibytes"`
 	// Empty is the resident memory in MiB without any object.
 	Empty float64 `json:"emptyMebibytes"`
-	// Idle are the calls while nothing happens. IdleCPU is the share of one processor in percent meanwhile.
+	// Idle contains the operator's calls while it has nothing to do. IdleCPU is the share of one processor that it uses
+	// meanwhile, in percent.
 	Idle    calls   `json:"idle"`
 	IdleCPU float64 `json:"idleCPUPercent"`
 	// Restarted is the time in seconds from a start, with nothing to change, until the operator has checked everything.
@@ -63,7 +64,7 @@ type measurement struct {
 	sample  sample
 }
 
-// while runs the operator for as long as f does.
+// while starts the operator, calls f, and stops the operator when f returns.
 func (m *measurement) while(f func(*process) error) error {
 	m.starts++
 	p, err := start(m.binary, m.server.kubeconfig, filepath.Join(m.dir, fmt.Sprintf("log-%d", m.starts)))
@@ -90,7 +91,7 @@ func (m *measurement) empty(ctx context.Context) error {
 	})
 }
 
-// converge measures the first reconciliation of all objects, and then the operator while nothing happens.
+// converge measures the first reconciliation of all objects, and then the operator while it has nothing to do.
 func (m *measurement) converge(ctx context.Context) error {
 	if err := m.server.create(ctx, m.options.count); err != nil {
 		return err
@@ -165,8 +166,8 @@ func (m *measurement) restart(ctx context.Context) error {
 	})
 }
 
-// edit changes an object soon after another start, while the operator still has most objects to check: when it has used
-// a tenth of the processor time that it used in restart.
+// edit edits an object soon after another start, while the operator still has most objects to check. The edit comes
+// when the operator has used a tenth of the processor time that it used in restart.
 func (m *measurement) edit(ctx context.Context) error {
 	return m.while(func(p *process) error {
 		for deadline := time.Now().Add(within); ; {

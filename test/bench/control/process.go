@@ -85,8 +85,8 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return stat, err
 }
 
-// quiet waits until the operator has been idle for 6 seconds, and returns when it was last busy. An idle operator sends
-// no requests to the API server and uses less than a tenth of a processor.
+// quiet waits until the operator has been idle for 6 seconds, and returns the time at which the operator was last
+// busy. An idle operator sends no requests to the API server and uses less than a tenth of a processor.
 func (p *process) quiet(ctx context.Context, auditLog string, patience time.Duration) (time.Time, error) {
 	const step, calm = 250 * time.Millisecond, 6 * time.Second
 	deadline := time.Now().Add(patience)

@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// report prints the table. If there is a folder for it, it also writes the result.
+// report prints the table. If o.out names a folder, report also writes the result to this folder.
 func report(w io.Writer, samples []sample, o options) error {
 	n := float64(o.count)
 	rows := []struct {

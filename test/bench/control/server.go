@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// user is the operator's user on the API server. The audit log has only its requests.
+// user is the operator's user on the API server. The audit log contains only the requests of this user.
 const user = "measured-operator"
 
 const auditPolicy = `
@@ -172,7 +172,7 @@ func (s *server) audit(from, to time.Time) (calls, error) {
 	return c, err
 }
 
-// patched returns when an object was first patched or updated after a time.
+// patched returns the time of the first patch or update of an object after a given time.
 func (s *server) patched(resource, name string, after time.Time) (at time.Time, err error) {
 	err = s.each(func(e auditv1.Event) {
 		write := e.Verb == "patch" || e.Verb == "update"

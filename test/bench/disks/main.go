@@ -31,7 +31,7 @@ const (
 var ways = []struct {
 	name string
 	lab.Preparation
-	readAhead string // nginx's directive; "" for what the operator renders
+	readAhead string // of nginx's directive; "" for the value that the operator renders
 }{
 	{usual, lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, ""},
 	{"  without nginx's read_ahead", lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, "0"},
@@ -74,7 +74,8 @@ var objects = []struct{ size, count int64 }{
 	{4 * kibi, 500}, {64 * kibi, 400}, {256 * kibi, 200}, {1024 * kibi, 100}, {4096 * kibi, 50},
 }
 
-// row is the result for a way, in the order of objects.
+// row is the result for one way to prepare a disk. Each list contains one value for each size in objects, in the same
+// order.
 type row struct {
 	Way   string    `json:"way"`
 	Reads []float64 `json:"readsPerHit"`

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// nameServer is where the DNS server of a site answers, and countPort where it says how many queries it has had.
+	// nameServer is the address of the DNS server of a site. countPort is the TCP port at which this server returns the
+	// number of queries that it has received.
 	nameServer = layout.ResolverAddress
 	countPort  = 5300
-	// ttl is for how many seconds a name may be kept, as in the agent's answers about pods.
+	// ttl is the time in seconds for which an answer is valid, the same as in the agent's answers for the names of pods.
 	ttl = 1
 )
 
@@ -84,7 +85,7 @@ func answerName(query []byte) ([]byte, error) {
 	return m.Pack()
 }
 
-// queries returns how many queries the DNS server of a site has had.
+// queries returns the number of queries that the DNS server of a site has received.
 func (b *bench) queries(site lab.Site) (int, error) {
 	text, err := b.Client("bash", "-c", fmt.Sprintf("cat </dev/tcp/%s/%d", site.Address, countPort)).Output()
 	if err != nil {
@@ -93,10 +94,11 @@ func (b *bench) queries(site lab.Site) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// atRest is how long nginx is watched without requests. It asks for each name every two seconds.
+// atRest is how long nginx is watched without requests. nginx sends a query for each name every two seconds.
 const atRest = 31 * time.Second
 
-// rest measures what nginx does without requests.
+// rest measures nginx without requests. It returns the DNS queries a second, which are 0 without names, and the
+// processor time of the workers in milliseconds a second.
 func (b *bench) rest(server *lab.Server, site lab.Site, names bool) (queries, cpu float64, err error) {
 	first := 0
 	if names {

@@ -1,6 +1,7 @@
-// Command fleet measures what it costs that another pod has an object: two pods, of which clients ask one. It compares
-// an object on the pod's own disk, one over a hop and, for CacheNode, a hot one of the other pod in memory. Beside it
-// run Varnish with a shard director, and Traffic Server. It needs Linux and root.
+// Command fleet measures how much more a request costs if another pod has the object. There are two pods, and clients
+// send all requests to one of them. The command compares an object on the own disk of this pod, an object over a hop
+// and, for CacheNode, a hot object of the other pod in memory. It also measures Varnish with a shard director, and
+// Traffic Server. It needs Linux and root.
 package main
 
 import (
@@ -23,16 +24,18 @@ import (
 
 const (
 	kibi, mebi = 1 << 10, 1 << 20
-	// memoryMebibytes is the memory of a pod, diskMebibytes the size of its disk, connections those of the clients.
+	// memoryMebibytes is the memory of a pod, diskMebibytes is the size of its disk, and connections is the number of
+	// the clients' connections.
 	memoryMebibytes, diskMebibytes, connections = 700, 600, 16
 	// cpus is how many workers or threads a pod has.
 	cpus = 2
-	// processors is how much processor time a pod may use. Two such pods and their clients fit on two processors, so a
-	// hop costs the pod that is asked what it would cost on a node of its own.
+	// processors is the number of processors that a pod may use. Two such pods and their clients fit on two processors,
+	// so a hop costs the pod that is asked what it would cost on a node of its own.
 	processors = 0.5
 )
 
-// objects is how many objects of each size are fetched before a measurement. About half of them are local.
+// objects contains, by size, the number of objects that are fetched before a measurement. About half of the objects
+// are local.
 var objects = map[int64]int{4 * kibi: 128, 64 * kibi: 128, mebi: 64, 16 * mebi: 12}
 
 func main() {
@@ -101,10 +104,10 @@ type bench struct {
 	*lab.Lab
 	result.Fleet
 	nginxRoot, peersRoot string
-	// origin and client are programs.
+	// origin and client are the paths of programs.
 	origin, client string
 	cases          []hop
-	// certificates are those of pods; nil before the first pod that needs them.
+	// certificates contains the certificates of the pods; nil until the first pod needs them.
 	certificates map[string][]byte
 }
 
@@ -114,7 +117,8 @@ type pod struct {
 	server *lab.Server
 }
 
-// hop is what is measured: a way to objects of a size. asked is the pod that clients ask, other the other one.
+// hop is one measured case: a way to objects of one size. asked is the pod to which clients send requests, and other
+// is the other pod.
 type hop struct {
 	system, way  string
 	size         int64
@@ -203,8 +207,8 @@ func (b *bench) startOrigin(name string, site lab.Site) (*lab.Server, error) {
 	return origin, b.Await(site, origin, lab.OriginPort)
 }
 
-// fill asks the first pod for objects of a size until both have what they own, and adds what is to be
-// measured.
+// fill requests objects of one size from the first pod until both pods have the objects that they own, and adds the
+// cases to measure.
 func (b *bench) fill(s system, size int64, count int, pods [2]pod) error {
 	var all []string
 	for i := range count {
@@ -243,7 +247,7 @@ func (b *bench) fill(s system, size int64, count int, pods [2]pod) error {
 	return add("hop", pods[0], pods[1], by["peer"])
 }
 
-// fetch requests paths one after another, checks every byte, and says how each was answered.
+// fetch requests paths one after another, checks every byte, and returns the answers.
 func (b *bench) fetch(site lab.Site, paths []string) (answers []report.Result, err error) {
 	command := b.Client(b.client, "fetch", "-base", site.URL(), "-keepalive")
 	command.Stdin, command.Stderr = strings.NewReader(strings.Join(paths, "\n")+"\n"), os.Stderr
@@ -264,7 +268,7 @@ func (b *bench) fetch(site lab.Site, paths []string) (answers []report.Result, e
 	return answers, nil
 }
 
-// measure measures one way once.
+// measure measures one case once.
 func (b *bench) measure(h hop, round int) error {
 	load := lab.Load{
 		Name: h.way, Connections: connections,
@@ -329,7 +333,7 @@ func (h hop) used() (cpu [2]time.Duration, err error) {
 	return cpu, nil
 }
 
-// origins returns how often the origins of both pods were asked.
+// origins returns the number of requests that the origins of both pods have received.
 func (h hop) origins() (asked int64, err error) {
 	for _, p := range []pod{h.asked, h.other} {
 		n, err := p.site.OriginCount()

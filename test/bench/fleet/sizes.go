@@ -22,7 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// manyDisks is how many disks each of many pods has.
+// manyDisks is the number of disks of each pod, in the measurement of many pods.
 const manyDisks = 3
 
 // sizes measures configurations for many pods, of which one runs.
@@ -155,7 +155,7 @@ func (b *bench) measureMany(size *result.FleetSize, site lab.Site, server *lab.S
 	return nil
 }
 
-// reload measures the time until no worker of before runs.
+// reload measures the time from the signal until as many new workers run as before.
 func reload(size *result.FleetSize, server *lab.Server, master string) error {
 	before, err := server.Descendants("nginx: worker process")
 	if err != nil {
@@ -184,8 +184,8 @@ func reload(size *result.FleetSize, server *lab.Server, master string) error {
 	return fmt.Errorf("no new workers after %s", time.Since(begun))
 }
 
-// memory returns the memory of a worker, and of the master and all workers, in MiB. A page that they share is divided
-// among them.
+// memory returns the memory of a worker, and of the master and all workers, in MiB. A page that several processes
+// share is divided among them.
 func memory(server *lab.Server) (worker, all float64, err error) {
 	processes, err := server.Descendants("nginx: ")
 	if err != nil {

@@ -18,12 +18,13 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// system is two pods of some cache.
+// system is a system with two pods of the same cache server.
 type system struct {
 	name, about string
-	// tier is true if hot objects get into memory. front is true if the first pod has nothing itself.
+	// tier is true if hot objects are copied into memory. front is true if the first pod caches nothing itself.
 	tier, front bool
-	// configure is what one of the pods sees and runs. addresses are those at which the pods reach each other.
+	// configure returns the root file system and the command of one of the pods. addresses are the addresses at which
+	// the pods reach each other.
 	configure func(b *bench, pod int, addresses [2]string, disk lab.Disk) (lab.Root, []string, error)
 }
 
@@ -57,7 +58,8 @@ var systems = []system{
 	},
 }
 
-// ours returns a pod of a CacheNode with fields in its spec, and in its disk.
+// ours returns the function configure for pods of a CacheNode. fields are fields of the spec, and disk contains
+// fields of the disk.
 func ours(fields, disk string) func(*bench, int, [2]string, lab.Disk) (lab.Root, []string, error) {
 	text := fmt.Sprintf(`{apiVersion: cachenode.io/v1alpha1, kind: CacheNode, metadata: {name: edge, namespace: default},
 spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],
@@ -149,13 +151,13 @@ sub vcl_deliver {
 	return root, []string{
 		"varnishd", "-F", "-T", "none", "-j", "none", "-n", "/run/varnish",
 		"-a", fmt.Sprintf("0.0.0.0:%d", lab.Port), "-f", "/tmp/cache.vcl", "-p", "thread_pools=2", "-p", "thread_pool_min=50",
-		// What is passed on is in Transient, whole.
+		// A response that is passed on is stored in Transient, as a whole.
 		"-s", fmt.Sprintf("malloc,%dM", memoryMebibytes/3), "-s", fmt.Sprintf("Transient=malloc,%dM", memoryMebibytes/2),
 	}, nil
 }
 
-// secondPort is the second port on which Traffic Server listens. parents is its strategies.yaml: the next server is one
-// of both ports of the other pod, by a consistent hash of the path.
+// secondPort is the second port on which Traffic Server listens. parents is its strategies.yaml: the next server is
+// one of the two ports of the other pod, chosen by a consistent hash of the path.
 const (
 	secondPort = lab.Port + 1
 	parents    = `hosts:

@@ -6,10 +6,12 @@ import (
 	"slices"
 )
 
-// place has the results of one machine that is not the one of the page's tables, by name.
+// place contains the results of one run on another machine, by name. The other tables of the pages do not show these
+// results.
 type place map[string]document
 
-// title returns when a place was measured, and on what.
+// title returns the header of a column: the day of the measurement, the number of rounds and, if it is known, the
+// processor.
 func (p place) title() string {
 	first := p[slices.Min(slices.Collect(maps.Keys(p)))]
 	title := fmt.Sprintf("%s, %d rounds", first.Date[:10], first.Result.Rounds)
@@ -19,7 +21,7 @@ func (p place) title() string {
 	return title
 }
 
-// elsewhereTable returns how the ratios of the first page came out on other machines, and here.
+// elsewhereTable returns the table that compares the ratios of the first page with the ratios on other machines.
 func (r *results) elsewhereTable() (string, error) {
 	header := []string{"disks, objects, load", "other server", "the run in the other tables"}
 	for _, p := range r.elsewhere {

@@ -11,7 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// systems are the names in tables of what the benchmark of hops compares, in the order of the rows.
+// systems contains the name in the results and the name in tables of each system that the benchmark of hops compares,
+// in the order of the rows.
 var systems = [][2]string{
 	{ownName, "**CacheNode**, no TLS"},
 	{"cachenode-tls", "**CacheNode**, mutual TLS"},
@@ -66,8 +67,8 @@ func sizes(f result.Fleet) (list []int64) {
 	return slices.Compact(list)
 }
 
-// fleetLine returns the figures of a system for a size; nil if it was not measured. A copy in memory stands where
-// others have the hop.
+// fleetLine returns the figures of a system for objects of one size; nil if they were not measured. If the system
+// serves a copy from memory, the columns of the hop contain the figures of the copy.
 func fleetLine(f result.Fleet, system string, size int64) []string {
 	of := func(way string, figure func(result.Hop) float64) (values []float64) {
 		for _, s := range f.Samples {

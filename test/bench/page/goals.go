@@ -6,13 +6,15 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// goal is a goal for a case: CacheNode's figure of a load, divided by that of another server, is not below least.
+// goal is a goal for a load of a result: CacheNode's requests a second, divided by those of server, must not be below
+// least.
 type goal struct {
 	label, result string
 	load          int
 	server        string
 	least         float64
-	// atRate is the position of a fixed rate. The figure is then the p99, and theirs is divided by ours.
+	// atRate is the index of a fixed rate; nil for the load without a fixed rate. At a fixed rate, the ratio is the p99
+	// of server, divided by CacheNode's p99.
 	atRate *int
 }
 
@@ -20,7 +22,7 @@ const (
 	trafficServer = "trafficserver"
 	plainNginx    = "nginx"
 	theArticle    = "article"
-	// articlePrepared is the article's configuration on disks that were prepared as CacheNode's are.
+	// articlePrepared is the article's configuration on disks that were prepared in the same way as CacheNode's disks.
 	articlePrepared = "article-prepared"
 	varnish         = "varnish"
 )
@@ -48,7 +50,7 @@ var goals = []goal{
 	{"hard disks, 64 KiB, mix with misses", "zipf-64k-used", 0, varnish, 1, nil},
 }
 
-// ratio returns the figure that the goal is about.
+// ratio returns the measured ratio, to be compared with least.
 func (g goal) ratio(d document) (result.Ratio, error) {
 	ratio, ok := against(d, g.server, g.load)
 	if g.atRate != nil {
@@ -61,7 +63,7 @@ func (g goal) ratio(d document) (result.Ratio, error) {
 	return ratio, nil
 }
 
-// goalTable returns each goal, and whether it is reached.
+// goalTable returns the table of the goals, with the measured ratio of each goal, and whether the goal is reached.
 func (r *results) goalTable() (string, error) {
 	lines := [][]string{{"case", "other server", "goal", "measured", "reached"}}
 	for _, g := range goals {

@@ -1,16 +1,17 @@
-// Command page writes the tables of the benchmarks' pages, and the chart of the first page, from the results.
+// Command page writes the tables of the benchmarks' pages, and the charts summary.svg and purge.svg, from the
+// results.
 //
 //	page FOLDER [PAGE...]
 //
-// The pages are those in the folder of the results, and the others that are named. A page has a marker before each
-// table and one after it:
+// FOLDER contains the results. The command fills in the pages in FOLDER, and each PAGE. A page contains a marker
+// before each table and another marker after the table:
 //
 //	<!-- table fast-64k-random -->
 //	<!-- end -->
 //
-// What is between them is replaced. The word after "table" is the name of a result in the folder, without ".json", or
-// the name of a table over several results. An unknown name, a marker without its end, and a result that no table shows
-// are errors.
+// The command replaces the text between the two markers. The word after "table" is the name of a result in FOLDER,
+// without ".json", or the name of a table that combines several results. An unknown name, a marker without its end,
+// and a result that no table shows are errors.
 package main
 
 import (

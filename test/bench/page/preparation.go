@@ -2,7 +2,8 @@ package main
 
 import "github.com/cachenode/cachenode-operator/test/bench/result"
 
-// preparationTable separates what the configuration does from what the preparation of the disks does.
+// preparationTable returns the table that separates the effect of the configuration from the effect of the disks'
+// preparation.
 func (r *results) preparationTable() (string, error) {
 	lines := [][]string{{"requests/s", "usual disks", "prepared disks"}}
 	for _, of := range []struct{ label, result string }{

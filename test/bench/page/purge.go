@@ -19,7 +19,8 @@ var purgeTables = map[string]func(file string) (string, error){
 	"purge-soak":    purgeTable(soakTable),
 }
 
-// purgeTable reads a result and writes its table, after a sentence about its conditions.
+// purgeTable returns a function that reads a result from a file, and returns sentences about its conditions and its
+// table.
 func purgeTable[T any](table func(T) (conditions string, lines [][]string)) func(file string) (string, error) {
 	return func(file string) (string, error) {
 		d, err := readDocument[T](file)
@@ -32,7 +33,8 @@ func purgeTable[T any](table func(T) (conditions string, lines [][]string)) func
 	}
 }
 
-// purgeSystems are the names in tables of what is purged, in the order of the rows.
+// purgeSystems contains the name in the results and the name in tables of each system that is purged, in the order of
+// the rows.
 var purgeSystems = [][2]string{
 	{ownName, "**CacheNode**, one pod"},
 	{"cachenode-3", "**CacheNode**, three pods at once"},
@@ -50,7 +52,7 @@ func spread[S any](samples []S, figure func(S) float64) string {
 	return fmt.Sprintf("%s (%s-%s)", short(result.Median(values)), short(slices.Min(values)), short(slices.Max(values)))
 }
 
-// inRounds returns a number of rounds in a sentence.
+// inRounds returns a number of rounds as text, such as "3 rounds".
 func inRounds(n int) string {
 	if n == 1 {
 		return "1 round"

@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// purgeChart draws how long it takes after the purge of a URL until a request has a new response, for all systems.
+// purgeChart draws, for each system, the time from the purge of a URL until a request gets a new response.
 func (r *results) purgeChart(file string) error {
 	urls, err := readDocument[result.PurgeURLs](filepath.Join(r.folder, "purge-urls.json"))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// costTable compares a pod that has an agent with one that has none, round by round.
+// costTable compares a pod with an agent and a pod without an agent, round by round.
 func costTable(c result.PurgeCost) (string, [][]string) {
 	type sample = result.PurgeCostSample
 	lines := [][]string{{

@@ -12,17 +12,18 @@ import (
 // The goals of docs/benchmarks/purge.md.
 const (
 	goalMemory  = 96   // MiB
-	goalBytes   = 100  // of the index, an object
+	goalBytes   = 100  // bytes of the index for each object
 	goalLag     = 1000 // ms
-	goalMedian  = 100  // ms, of one URL
-	goalP99     = 300  // ms, of one URL
-	goalApplied = 2000 // ms, of 100,000 objects
+	goalMedian  = 100  // ms, for the purge of one URL
+	goalP99     = 300  // ms, for the purge of one URL
+	goalApplied = 2000 // ms, for the purge of 100,000 objects
 )
 
-// threePods is the system that is CacheNode with three pods.
+// threePods is the name in the results of CacheNode with three pods.
 const threePods = "cachenode-3"
 
-// purgeGoals returns the goals for purges, and whether they are reached.
+// purgeGoals returns the table of the goals for purges, with the measured figure of each goal, and whether the goal
+// is reached.
 func (r *results) purgeGoals() (string, error) {
 	read := func(name string) string { return filepath.Join(r.folder, name+".json") }
 	hits, err := r.purgeHits()

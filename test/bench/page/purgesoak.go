@@ -9,7 +9,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// soakTable returns what the soak of purges found.
+// soakTable returns the conditions and the table of the soak test of purges.
 func soakTable(s record.Soak) (string, [][]string) {
 	each := func(prefix string, numbers map[string]int) (lines [][]string) {
 		for _, name := range slices.Sorted(maps.Keys(numbers)) {

@@ -23,7 +23,8 @@ type results struct {
 	shown map[string]bool
 }
 
-// read reads the results in a folder, and those of other machines in the folders of its folder elsewhere.
+// read reads the results in a folder. It also reads the results of other machines, which are in the subfolders of its
+// folder elsewhere.
 func read(folder string) (*results, error) {
 	byName, err := readCaches(folder)
 	if err != nil {
@@ -43,8 +44,8 @@ func read(folder string) (*results, error) {
 	return r, nil
 }
 
-// readCaches reads the results of the benchmark of caches in a folder. Those of other benchmarks have no servers, and
-// are left out.
+// readCaches reads the results of the benchmark of caches in a folder. It leaves out the results of other benchmarks,
+// which contain no servers.
 func readCaches(folder string) (map[string]document, error) {
 	byName := map[string]document{}
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
@@ -77,7 +78,7 @@ func readCaches(folder string) (map[string]document, error) {
 	return byName, nil
 }
 
-// result returns a result by its name, which counts as shown.
+// result returns the result with a name, and marks this result as shown.
 func (r *results) result(name string) (document, error) {
 	d, ok := r.byName[name]
 	if !ok {
@@ -100,8 +101,8 @@ func rate(load int) func(result.Sample) float64 {
 	return func(s result.Sample) float64 { return s.Loads[load].PerSecond }
 }
 
-// against returns how many times the requests of another server CacheNode served, round by round. ok is false if one of
-// the two was not measured.
+// against returns CacheNode's requests a second, divided by those of another server, round by round. ok is false if
+// one of the two servers was not measured.
 func against(d document, server string, load int) (ratio result.Ratio, ok bool) {
 	ours, theirs := d.Result.Samples[ownName], d.Result.Samples[server]
 	if len(ours) == 0 || len(theirs) == 0 {

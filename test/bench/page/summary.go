@@ -55,7 +55,7 @@ func (r *results) summary() (string, error) {
 	return markdown(lines), nil
 }
 
-// gainRows are the cases of the project's first page: the best ones, and the worst ones.
+// gainRows are the cases in the table of the project's first page: CacheNode's best cases and its worst cases.
 var gainRows = []row{
 	{"hard disks, 64 KiB, random", "slow-64k-300", "", 0},
 	{"hard disks, 1 MiB, random", "slow-1m-300", "", 0},
@@ -88,7 +88,7 @@ func (r *results) gainTable() (string, error) {
 	return markdown(lines), nil
 }
 
-// best returns the ratio to the server that served the most beside CacheNode, by the medians.
+// best returns the ratio of CacheNode to the other server whose median of requests a second is the highest.
 func best(d document, load int) result.Ratio {
 	var most float64
 	var ratio result.Ratio
@@ -145,7 +145,7 @@ func (r *results) chart(file string) error {
 			return err
 		}
 		p.Add(bar, rounds)
-		// Room for a viewer's font that is wider than the one that the plot was laid out with.
+		// The spaces leave room for a viewer whose font is wider than the font for which the plot was laid out.
 		labels = append(labels, row.label+strings.Repeat(" ", 16))
 		p.X.Max = max(p.X.Max, ratio.High*1.05)
 	}

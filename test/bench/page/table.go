@@ -14,13 +14,14 @@ import (
 // ownName is CacheNode's name in the results.
 const ownName = "cachenode"
 
-// names are the servers' names in tables, in the order of the rows. Other servers are variants, which follow.
+// names contains each server's name in the results and its name in tables, in the order of the rows. The rows of all
+// other servers, which are variants, come after these rows.
 var names = append([][2]string{
 	{ownName, "**CacheNode**"},
 	{"agent", "**CacheNode with its agent**"},
 }, otherNames...)
 
-// otherNames are those of other servers.
+// otherNames contains the names of the servers that are not CacheNode.
 var otherNames = [][2]string{
 	{plainNginx, "nginx without pools"},
 	{theArticle, "the article's configuration"},
@@ -85,7 +86,8 @@ func conditions(name string, d document) string {
 		c.Rounds, c.Seconds, c.Begins, d.Date[:10], d.Commit, name)
 }
 
-// loadNames returns the loads of a result, in the order of its figures. Older results have no order but the alphabet's.
+// loadNames returns the loads of a result, in the order of its figures. Older results do not store the order; their
+// loads are returned in reverse alphabetical order.
 func loadNames(d document) []string {
 	if len(d.Result.Loads) > 0 {
 		return d.Result.Loads
@@ -204,7 +206,8 @@ func servers(d document) (list [][2]string) {
 	return list
 }
 
-// ratioText returns a ratio in a table: bold if CacheNode served fewer in every round, "=" if the rounds do not agree.
+// ratioText returns a ratio in a table: bold if CacheNode served fewer requests in every round, "=" if the rounds do
+// not agree.
 func ratioText(ratio result.Ratio, ok bool) string {
 	switch {
 	case !ok || ratio == (result.Ratio{Median: 1, Low: 1, High: 1}):
@@ -222,7 +225,7 @@ func ratioText(ratio result.Ratio, ok bool) string {
 	return text
 }
 
-// milliseconds returns the median of a latency of a load.
+// milliseconds returns the median over the rounds of a latency, for one load of a server.
 func milliseconds(d document, server string, load int, latency func(lab.Answers) float64) string {
 	figure := func(s result.Sample) float64 { return latency(s.Loads[load]) }
 	median, ok := result.Answered(d.Result.Samples[server], load, figure)
@@ -236,7 +239,7 @@ func p50(a lab.Answers) float64 { return a.P50 }
 
 func p99(a lab.Answers) float64 { return a.P99 }
 
-// short writes a figure with two or three digits.
+// short returns a figure with two decimals below 2, with one decimal below 10, and with no decimals from 10 on.
 func short(v float64) string {
 	switch {
 	case math.IsInf(v, 1):

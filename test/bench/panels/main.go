@@ -1,5 +1,5 @@
-// Command panels waits until an alert fires. Then it sends a Prometheus every query of every panel of the chart's
-// dashboards, and fails if a query returns nothing. It draws the panels that the docs show.
+// Command panels waits until an alert fires. Then it sends a Prometheus server every query of every panel of the
+// chart's dashboards, and fails if a query returns nothing. It draws the panels that the docs show.
 package main
 
 import (
@@ -33,7 +33,7 @@ type dashboard struct {
 	}
 }
 
-// drawn are the panels that the docs show.
+// drawn contains the titles of the panels that the docs show, with the names of their charts.
 var drawn = map[string]string{
 	"State of the disks": "disk-state", "Hit ratio": "hit-ratio", "Requests by answer": "requests",
 	"$disk: fill": "fill", "Pods": "pods",

@@ -19,11 +19,11 @@ type bench struct {
 	*lab.Lab
 	options
 	nginxRoot string
-	// certificates are those of the operator and of all agents.
+	// certificates contains the certificates of the operator and of all agents.
 	certificates map[string][]byte
 }
 
-// withLab prepares a bench whose disks take so many MiB of memory, and closes it after f.
+// withLab prepares a bench whose disks take this number of MiB of memory together, calls f, and closes the bench.
 func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
 	b := bench{options: o}
 	if b.Lab, err = lab.New(""); err != nil {
@@ -50,7 +50,7 @@ func (o options) chosen(system string) bool {
 	return o.systems == "" || slices.Contains(strings.Split(o.systems, ","), system)
 }
 
-// ask does a job where the clients are, and decodes what was measured.
+// ask runs a job as a process in the clients' network namespace, and decodes the result of the job into measured.
 func (b *bench) ask(j job, measured any) error {
 	j.Certificates = b.certificates
 	text, err := json.Marshal(j)
@@ -66,10 +66,11 @@ func (b *bench) ask(j job, measured any) error {
 	return json.Unmarshal(output.Bytes(), measured)
 }
 
-// sizes are the bodies' sizes that the origin knows, in bytes.
+// sizes are the sizes of the bodies that the origin can send, in bytes.
 var sizes = []int{1 << 10, 16 << 10, 64 << 10}
 
-// startOrigin starts an nginx that answers /TAG/SIZE/NAME with so many bytes, the tag, and the time at which it did.
+// startOrigin starts an nginx that answers a request for /TAG/SIZE/NAME with a body of SIZE bytes. The header
+// Surrogate-Key contains the tag, and X-Made the time of the answer.
 func (b *bench) startOrigin(name string, site lab.Site) error {
 	files := map[string]string{"/tmp/nginx.conf": fmt.Sprintf(`daemon off; user root; pid /run/origin.pid;
 worker_processes 1;

@@ -13,10 +13,12 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// othersRate is how many requests a second for other objects are measured beside a purge.
+// othersRate is the number of requests a second for objects that are not purged. They are sent before and during a
+// purge.
 const othersRate = 400
 
-// spared is how long after the end of a purge what arrives is spared: the margin of two seconds, and whole seconds.
+// spared is the time after the end of a purge after which the purge no longer removes new responses. The agents add a
+// margin of two seconds to the end, and headers contain whole seconds.
 const spared = 3500 * time.Millisecond
 
 // bulk measures purges of half of the objects.
@@ -24,7 +26,7 @@ func bulk(o options, kind string) (r result.PurgeBulk, err error) {
 	r = result.PurgeBulk{
 		Kind: kind, Rounds: o.rounds, Objects: o.objects, Purged: o.objects / 2, Window: o.window.Seconds(),
 	}
-	mebibytes := max(leastDisk, int64(o.objects/disks*6>>10)+200) // a block and a half for each, and the folders
+	mebibytes := max(leastDisk, int64(o.objects/disks*6>>10)+200) // 1.5 blocks for each object, and the folders
 	return r, withLab(o, disks*mebibytes, func(b *bench) error {
 		var targets []target
 		if b.chosen("cachenode") {
@@ -88,14 +90,14 @@ func (b *bench) bulk(t target, kind string, round int) (s result.PurgeBulkSample
 	return s, nil
 }
 
-// bulk purges half of the objects while others are requested.
+// bulk purges half of the objects, while clients request the other objects.
 func (j job) bulk(ctx context.Context) (any, error) {
 	c := newClient(j.Servers[0].HTTP)
 	remove, end, err := j.bulkRemover(c)
 	if err != nil {
 		return nil, err
 	}
-	var begun atomic.Int64 // 0 before the purge
+	var begun atomic.Int64 // Unix time of the start of the purge, in ms; 0 before
 	before, during := newRecorder(), newRecorder()
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() { stopped <- others(c, j.Count/2, stop, &begun, before, during) }()
@@ -114,7 +116,7 @@ func (j job) bulk(ctx context.Context) (any, error) {
 		}
 		return err
 	}
-	const first = 100 // at once; more would disturb the measurement
+	const first = 100 // checked right after the purge; more would disturb the measurement
 	for i := range min(first, j.Checked) {
 		if err := check(i); err != nil {
 			return nil, err
@@ -132,8 +134,8 @@ func (j job) bulk(ctx context.Context) (any, error) {
 	return s, end(ctx)
 }
 
-// others requests objects that are not purged at a fixed rate until stop is closed. A latency counts from when the
-// request was due.
+// others sends requests at a fixed rate for objects that are not purged, until stop is closed. A latency begins at
+// the time at which the request was due.
 func others(c client, count int, stop <-chan struct{}, begun *atomic.Int64, before, during *recorder) error {
 	start := time.Now()
 	return each(int(time.Hour.Seconds())*othersRate, func(i int) error {
@@ -153,7 +155,7 @@ func others(c client, count int, stop <-chan struct{}, begun *atomic.Int64, befo
 	})
 }
 
-// bulkRemover returns how half of the objects are purged, and what ends the purge.
+// bulkRemover returns two functions: remove purges half of the objects, and end ends this purge.
 func (j job) bulkRemover(c client) (remove, end func(context.Context) error, err error) {
 	if j.Way == "ban" {
 		what := "obj.http.Surrogate-Key ~ (^|[[:blank:]])" + tags[0] + "([[:blank:]]|$)"

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// costConnections are those of the load, costDisk is the size of a disk in MiB, and hitObjects how many objects are
-	// requested for HITs.
+	// costConnections is the number of connections of a load. costDisk is the size of a disk in MiB. hitObjects is the
+	// number of different objects that the load of HITs requests.
 	costConnections = 16
 	costDisk        = 3072
 	hitObjects      = 2000
 )
 
-// cost measures what an agent with its index costs nginx: stores and HITs of a pod that has one, and of a pod whose
-// agent has ended. They take turns.
+// cost measures what an agent with its index costs nginx. It measures stores and HITs of a pod with an agent and of a
+// pod whose agent has ended, in turn.
 func cost(o options) (r result.PurgeCost, err error) {
 	duration := cmp.Or(o.seconds, 2*time.Second)
 	r = result.PurgeCost{Rounds: o.rounds, Seconds: duration.Seconds()}
@@ -67,7 +67,7 @@ type costLoad struct {
 	lab.Load
 }
 
-// costLoads returns the loads of a round. Each request of a store is for a new object.
+// costLoads returns the loads of a round. In the loads of stores, each request is for a new object.
 func costLoads(round int) (list []costLoad) {
 	for _, size := range sizes {
 		list = append(list, costLoad{"stores", size, lab.Load{
@@ -81,7 +81,7 @@ func costLoads(round int) (list []costLoad) {
 	}})
 }
 
-// cost measures a pod once, and waits until its agent knows everything.
+// cost measures a pod once, and waits until the index of its agent is complete.
 func (b *bench) cost(p pod, l costLoad, duration time.Duration) (s result.PurgeCostSample, err error) {
 	before, err := p.server.Use()
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *bench) cost(p pod, l costLoad, duration time.Duration) (s result.PurgeC
 	return s, err
 }
 
-// indexed returns the size of a pod's index files, and the number of the cache's files.
+// indexed returns the size of a pod's index files in bytes, and the number of files in the pod's cache.
 func (p pod) indexed() (bytes, files int64, err error) {
 	for _, d := range p.disks {
 		own := filepath.Join(d.Dir, layout.OwnFolder)

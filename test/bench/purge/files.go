@@ -18,7 +18,7 @@ const fileBytes = 700
 // fileHeader is the length of what precedes the key in a cache file.
 const fileHeader = 336
 
-// writeFiles writes files as nginx does, of objects with keys of about 45 bytes and two tags.
+// writeFiles writes cache files in the format of nginx. Each object has a key of about 45 bytes and two tags.
 func writeFiles(folder string, disk, count int) error {
 	for f := range cachekey.Folder(cachekey.Folders) {
 		if err := os.MkdirAll(filepath.Join(folder, f.Path()), 0o755); err != nil {

@@ -21,7 +21,8 @@ import (
 // indexCache is the memory that the indexes of an agent share, in bytes.
 const indexCache = 8 << 20
 
-// keepIndexes makes the indexes of the caches in folders complete, at full speed, and writes what that took.
+// keepIndexes completes the indexes of the caches in folders, at full speed, and writes the time and the resources
+// that this took.
 func keepIndexes(dirs []string, out io.Writer) error {
 	begun, blocks := time.Now(), index.NewCache(indexCache)
 	var group errgroup.Group
@@ -45,7 +46,7 @@ func keepIndexes(dirs []string, out io.Writer) error {
 	return json.NewEncoder(out).Encode(run)
 }
 
-// keepIndex makes one index complete.
+// keepIndex completes the index of one cache.
 func keepIndex(dir string, blocks *index.Cache) error {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

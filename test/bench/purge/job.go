@@ -13,32 +13,35 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// job is what is to be done where the clients are.
+// job is a job for a process in the clients' network namespace.
 type job struct {
 	// Case is settle, fill, urls, bulk or rate.
 	Case string
-	// Servers are those that are purged at once.
+	// Servers are the servers that are purged at the same time.
 	Servers []endpoint
 	// Way is how a server is purged: api (CacheNode), purge or ban.
 	Way          string
 	Certificates map[string][]byte
 	Round        int
-	// Count is how many objects are filled or purged, and Checked how many of them are requested afterwards.
+	// Count is the number of objects that are filled or purged. Checked is the number of purged objects that are
+	// requested after the purge.
 	Count, Checked int
 	// Kind is tag or prefix.
 	Kind string
-	// Rate is purges a second, for so long; Window is how long requests are measured before and after a purge.
+	// Rate is the number of purges a second, for Duration. Window is how long requests are measured before a purge and
+	// from its start on.
 	Rate             int
 	Duration, Window time.Duration
 }
 
-// endpoint is where a server and its agent answer, as HOST:PORT. Agent is "" for a peer.
+// endpoint contains the addresses of a server and of its agent, as HOST:PORT. Agent is "" for a server without an
+// agent.
 type endpoint struct{ HTTP, Agent string }
 
-// host is the host of all objects.
+// host is the host in the URLs of all objects.
 const host = "bench"
 
-// answerJob does the job that it reads, and writes what was measured.
+// answerJob reads a job from in, runs the job, and writes the result to out.
 func answerJob(in io.Reader, out io.Writer) error {
 	var j job
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
@@ -68,7 +71,7 @@ func newClient(address string) client {
 	}}
 }
 
-// made returns when the origin made the response to a GET, as Unix time in milliseconds.
+// made sends a GET, and returns the time at which the origin created the response, as Unix time in milliseconds.
 func (c client) made(path string) (int64, error) {
 	var response fasthttp.Response
 	if err := c.do("GET", path, "", &response); err != nil {
@@ -81,7 +84,7 @@ func (c client) made(path string) (int64, error) {
 	return at, nil
 }
 
-// do sends a request. ban is what a BAN bans.
+// do sends a request. ban is the expression of a BAN; "" for other methods.
 func (c client) do(method, path, ban string, response *fasthttp.Response) error {
 	var request fasthttp.Request
 	request.Header.SetMethod(method)
@@ -98,7 +101,7 @@ func (c client) do(method, path, ban string, response *fasthttp.Response) error 
 	return nil
 }
 
-// each calls a function for the numbers below count, a few at a time.
+// each calls f for each number from 0 to count-1, with at most 16 calls at the same time.
 func each(count int, f func(i int) error) error {
 	var group errgroup.Group
 	group.SetLimit(16)
@@ -108,7 +111,8 @@ func each(count int, f func(i int) error) error {
 	return group.Wait()
 }
 
-// settle waits until agents have applied a purge of nothing: their indexes are complete then.
+// settle sends a purge of no object, and waits until the agents have applied it. The indexes of the agents are then
+// complete.
 func (j job) settle(ctx context.Context) (any, error) {
 	o, err := j.operator()
 	if err != nil {
@@ -118,10 +122,11 @@ func (j job) settle(ctx context.Context) (any, error) {
 	return struct{}{}, o.send(ctx)
 }
 
-// tags are the first folders of objects: half of the objects are to be purged.
+// tags are the tags of the objects, and the first folders of their paths. Half of the objects have the first tag; a
+// purge of half of the objects selects these.
 var tags = []string{"hot", "cold"}
 
-// fill requests Count objects of 1 KiB, half of them with each tag, and waits until agents know them.
+// fill requests Count objects of 1 KiB, half of them with each tag, and waits until the agents' indexes contain them.
 func (j job) fill(ctx context.Context) (any, error) {
 	for _, s := range j.Servers {
 		c := newClient(s.HTTP)

@@ -1,10 +1,10 @@
-// Command purge measures purges, beside those of Varnish and Traffic Server, and what the index behind them costs. It
-// needs Linux and root.
+// Command purge measures purges, compares them with purges of Varnish and Traffic Server, and measures what the
+// agent's index costs. It needs Linux and root.
 //
 //	purge [FLAGS] CASE...
 //
-//	urls      purges of one URL: until the next request reaches the origin, in one pod and in three
-//	tag       a purge of half of the objects by a tag: how long it takes, and what other requests notice
+//	urls      purges of one URL: the time until requests get a new response, in one pod and in three
+//	tag       a purge of half of the objects by a tag: how long it takes, and the latency of other requests
 //	prefix    the same by the beginning of the URL
 //	rate      many purges a second: whether the agent keeps up
 //	cost      stores and HITs a second with and without the agent that keeps the index
@@ -29,11 +29,11 @@ type options struct {
 	rounds, times, objects, checked, rate, files int
 	seconds, window                              time.Duration
 	systems, out                                 string
-	// self is this program, which also runs where the clients are.
+	// self is the path of this program, which also runs in the clients' network namespace.
 	self string
 }
 
-// cases measure something and return it.
+// cases contains a function for each case, which measures the case and returns the result.
 var cases = map[string]func(options) (any, error){
 	"urls":    func(o options) (any, error) { return urls(o) },
 	"tag":     func(o options) (any, error) { return bulk(o, "tag") },

@@ -16,12 +16,13 @@ import (
 // nothing is a purge of no object.
 var nothing = purge.Target{Tags: []string{"none"}}
 
-// operator tells agents of purges by their API, as CacheNode's operator does. It keeps the journal in memory.
+// operator sends purges to agents through the agents' API, as CacheNode's operator does. It keeps the journal in
+// memory.
 type operator struct {
 	client  *agentclient.Client
 	agents  []string
 	journal purge.Journal
-	// sent is the last place that all agents have.
+	// sent is the last place in the journal that all agents have applied.
 	sent int64
 }
 
@@ -41,10 +42,11 @@ func (o *operator) add(t purge.Target) purge.Rule {
 	return o.journal.Add(time.Now(), purge.Rule{UID: "00000000-0000-0000-0000-000000000000", Name: "bench", Target: t})
 }
 
-// seal ends a rule now.
+// seal sets the end of a rule to the present time.
 func (o *operator) seal(r purge.Rule) { o.journal.Seal(time.Now(), r.Number, time.Now()) }
 
-// send tells all agents at once what is new, and waits until they have applied it.
+// send sends the rules that have changed since the last call to all agents at the same time, and waits until all
+// agents have applied the rules.
 func (o *operator) send(ctx context.Context) error {
 	update := purge.Update{
 		Floor: o.journal.Floor, Head: o.journal.Head, Rules: o.journal.Since(o.sent), After: o.sent,
@@ -60,7 +62,7 @@ func (o *operator) send(ctx context.Context) error {
 	return nil
 }
 
-// tell sends an update to an agent, again and again until it has applied it.
+// tell sends an update to an agent, again and again until the agent has applied the update.
 func (o *operator) tell(ctx context.Context, agent string, update purge.Update) error {
 	for {
 		done, err := o.client.Purge(ctx, agent, update)

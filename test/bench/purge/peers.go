@@ -6,7 +6,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// startVarnish starts Debian's Varnish with its objects in memory. PURGE purges a URL, and BAN what a header says.
+// startVarnish starts Debian's Varnish with its objects in memory. The method PURGE purges a URL, and BAN adds the
+// ban in the header X-Ban.
 func (b *bench) startVarnish() (p pod, err error) {
 	root := lab.Root{
 		Tmpfs: []string{"/run", "/tmp", "/var/lib/varnish"},

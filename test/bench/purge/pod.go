@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	// disks is how many disks a pod has. podMemory is its memory in MiB, and leastDisk the least size of a disk.
+	// disks is the number of disks of a pod. podMemory is the memory of a pod, and leastDisk is the minimum size of a
+	// disk, both in MiB.
 	disks     = 2
 	podMemory = 2048
 	leastDisk = 384
 )
 
-// pod is an nginx and an agent, or a peer.
+// pod is a pod of a CacheNode, or a Varnish or Traffic Server.
 type pod struct {
 	name   string
 	site   lab.Site
 	server *lab.Server
 	disks  []lab.Disk
-	// hasAgent is true for a pod of a CacheNode.
+	// hasAgent is true for a pod of a CacheNode whose agent runs.
 	hasAgent bool
 }
 
-// endpoint returns the pod as clients see it.
+// endpoint returns the addresses of the pod's server and agent.
 func (p pod) endpoint() endpoint {
 	e := endpoint{HTTP: net.JoinHostPort(p.site.Address, strconv.Itoa(lab.Port))}
 	if p.hasAgent {
@@ -39,7 +40,8 @@ func (p pod) endpoint() endpoint {
 	return e
 }
 
-// startPod starts a pod of a CacheNode with disks of so many MiB, and waits until its index is complete.
+// startPod starts a pod of a CacheNode, in which each disk has this number of MiB, and waits until its index is
+// complete.
 func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 	p = pod{name: name, hasAgent: true}
 	if p.site, err = b.Site(name); err != nil {
@@ -59,7 +61,7 @@ func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 	if err != nil {
 		return p, err
 	}
-	if err := cgroup.Throttle(lab.Speed{}); err != nil { // it counts reads
+	if err := cgroup.Throttle(lab.Speed{}); err != nil { // reads are counted only after this call
 		return p, err
 	}
 	spec := cachepod.Pod{
@@ -76,10 +78,11 @@ func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 	return p, b.ask(job{Case: "settle", Servers: []endpoint{p.endpoint()}}, &struct{}{})
 }
 
-// cacheNode returns a CacheNode with two disks of so many MiB and no memory tier.
+// cacheNode returns a CacheNode without a memory tier, for two disks of this number of MiB each. The CacheNode
+// declares 90% of this size.
 func cacheNode(mebibytes int64) string {
 	const health = "{device: Shared, minFree: 0, minFreeInodes: 0}"
-	// A MiB has room for 8,000 keys of objects that take 6 KiB of the disk each.
+	// A MiB of the keys zone has room for 8,000 keys, and an object takes 6 KiB of the disk.
 	cached := fmt.Sprintf("{minFree: 16Mi, keysZone: %dMi}", max(64, mebibytes/40))
 	return fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode

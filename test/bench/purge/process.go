@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// used is what a process has used: the processor time in seconds, and the resident memory now and at most in MiB.
+// used contains the processor time of a process in seconds, and its present and maximum resident memory in MiB.
 type used struct{ cpu, resident, peak float64 }
 
 func usedBy(process procfs.Proc) (u used, err error) {
@@ -32,7 +32,7 @@ func (p pod) used() (used, error) {
 	return usedBy(agent)
 }
 
-// watch returns used, and begins to look for the maximum of the agent's memory once more.
+// watch resets the recorded maximum of the agent's memory, and then returns what used returns.
 func (p pod) watch() (used, error) {
 	agent, err := p.agent()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// updateEvery is the time between two updates. grace is how long a purge lasts, as spec.purge.grace is by default.
+	// updateEvery is the minimum time between two updates. grace is the time after which a purge ends, the default of
+	// spec.purge.grace.
 	updateEvery = 25 * time.Millisecond
 	grace       = 10 * time.Second
 )
@@ -28,7 +29,7 @@ func atRate(o options) (r result.PurgeRate, err error) {
 	mebibytes := max(leastDisk, int64(count*2/disks*6>>10)+200) // a block and a half for each object, and the folders
 	return r, withLab(o, int64(o.rounds*disks)*mebibytes, func(b *bench) error {
 		for round := range o.rounds {
-			p, err := b.startPod(fmt.Sprintf("pod%d", round), mebibytes) // its journal is empty
+			p, err := b.startPod(fmt.Sprintf("pod%d", round), mebibytes) // a new pod, so that its journal is empty
 			if err != nil {
 				return err
 			}
@@ -67,8 +68,8 @@ func (b *bench) atRate(p pod, count int, duration time.Duration) (s result.Purge
 	return s, err
 }
 
-// rate purges URLs at a rate, each of which is in the cache. An update has all purges that are due when the agent has
-// applied the one before, and the end of those whose grace period is over.
+// rate purges cached URLs at a fixed rate. When the agent has applied an update, rate sends the next update. The
+// update contains all purges that are due by then, and the ends of the purges whose grace period is over.
 func (j job) rate(ctx context.Context) (any, error) {
 	o, err := j.operator()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// target is what is purged together, and how.
+// target is a system whose pods are purged together. way is the way in which a job purges them.
 type target struct {
 	system, way string
 	pods        []pod
@@ -48,7 +48,7 @@ func urls(o options) (r result.PurgeURLs, err error) {
 	})
 }
 
-// targets starts what is compared.
+// targets starts the systems that are compared.
 func (b *bench) targets() (list []target, err error) {
 	if b.chosen("cachenode") {
 		var pods []pod
@@ -78,7 +78,8 @@ func (b *bench) targets() (list []target, err error) {
 	return list, nil
 }
 
-// urls purges URLs one after another. Each is in the cache before, and requested as soon as the purge is answered.
+// urls purges URLs one after another. Each URL is in the cache before its purge, and is requested as soon as the
+// purge is answered.
 func (j job) urls(ctx context.Context) (any, error) {
 	var clients []client
 	for _, s := range j.Servers {
@@ -129,12 +130,13 @@ func (c client) stored(path string) error {
 			return err
 		}
 		before = made
-		time.Sleep(2 * time.Millisecond) // the next response would have another time
+		time.Sleep(2 * time.Millisecond) // so that the next response of the origin has another time
 	}
 	return fmt.Errorf("%s is not stored", path)
 }
 
-// awaitFresh requests an object of all servers until each has one that was made after a moment, and counts older ones.
+// awaitFresh requests an object from all servers until each server returns a response that the origin created at
+// begun or later. It returns the number of older responses.
 func awaitFresh(clients []client, path string, begun time.Time) (hits int64, err error) {
 	counts := make([]int64, len(clients))
 	var group errgroup.Group
@@ -156,7 +158,7 @@ func awaitFresh(clients []client, path string, begun time.Time) (hits int64, err
 	return hits, err
 }
 
-// remover returns how a URL is purged, and what ends the purge; the time of that does not count.
+// remover returns two functions: remove purges a URL, and end ends this purge. The measured times do not include end.
 func (j job) remover(clients []client) (
 	remove func(ctx context.Context, path string) error, end func(context.Context) error, err error,
 ) {

@@ -1,10 +1,11 @@
-// Command rate sends requests at a fixed rate, whatever the server does, and prints how they were answered as JSON.
+// Command rate sends requests at a fixed rate, whatever the server does, and prints figures about the answers as
+// JSON.
 //
 //	rate -address HOST:PORT -rate N -connections N -seconds N <PATHS
 //
-// Request number n is due n/rate seconds after the start. Its latency counts from then, also if all connections were
-// busy when it was due. So a server that stops for a second delays all requests of that second, and not only one for
-// each connection as in a closed loop (coordinated omission, see github.com/giltene/wrk2).
+// Request number n is due n/rate seconds after the start. Its latency begins at this time, even if all connections
+// are busy then. So a server that stops for a second delays all requests of that second, and not only one for each
+// connection as in a closed loop (coordinated omission, see github.com/giltene/wrk2).
 package main
 
 import (
@@ -43,7 +44,8 @@ func main() {
 	}
 }
 
-// run sends the requests for the paths on standard input, one after another and again from the first.
+// run sends requests for the paths on standard input, in their order. After the last path, it begins again with the
+// first.
 func run(address string, s schedule) (lab.Answers, error) {
 	var paths []string
 	scanner := bufio.NewScanner(os.Stdin)

@@ -10,16 +10,17 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// schedule says when requests are due.
+// schedule defines the times at which requests are due.
 type schedule struct {
-	// rate is in requests a second. At most connections requests are under way at once.
+	// rate is the number of requests a second. connections is the maximum number of requests that are in progress at the
+	// same time.
 	rate        float64
 	connections int
 	duration    time.Duration
 }
 
-// run makes all requests of the schedule and waits for the last answer. Each connection gets a function of its own from
-// connect. The function makes request number n and returns the bytes of the body.
+// run makes all requests of the schedule and waits for the last answer. run calls connect once for each connection.
+// The function that connect returns sends request number n, and returns the length of the response's body in bytes.
 func (s schedule) run(connect func() func(n int64) (int64, error)) lab.Answers {
 	total := int64(s.rate * s.duration.Seconds())
 	var next, bytes, failed atomic.Int64
@@ -38,7 +39,7 @@ func (s schedule) run(connect func() func(n int64) (int64, error)) lab.Answers {
 					failed.Add(1)
 				}
 				bytes.Add(size)
-				_ = histograms[i].RecordValue(min(time.Since(due), time.Minute).Microseconds()) // within its range
+				_ = histograms[i].RecordValue(min(time.Since(due), time.Minute).Microseconds()) // never fails
 			}
 		})
 	}

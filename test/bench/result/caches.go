@@ -13,44 +13,47 @@ type Caches struct {
 	// Seconds is how long a measurement took. WarmUp is how long the load ran before it, on disks of the same speed.
 	Seconds float64 `json:"seconds"`
 	WarmUp  float64 `json:"warmUpSeconds"`
-	// Objects is the number of objects in the cache, of Bytes each. Connections are the connections of each load.
+	// Objects is the number of objects in the cache, of Bytes each. Connections contains the number of connections of
+	// each load.
 	Objects     int               `json:"objects"`
 	Bytes       int64             `json:"objectBytes"`
 	Connections map[string]int    `json:"connections"`
 	Servers     map[string]string `json:"servers"`
 	// Loads are the names of the loads, in the order of the samples' figures.
 	Loads []string `json:"loads"`
-	// Samples are the samples of each server, in order.
+	// Samples contains the samples of each server, in the order of the rounds.
 	Samples map[string][]Sample `json:"samples"`
 }
 
 // Sample is one measurement of one server.
 type Sample struct {
-	// Loads are in the scenario's order.
+	// Loads contains the figures of each load, in the order of Caches.Loads.
 	Loads []lab.Answers `json:"loads"`
-	// ReadsPerHit is the number of the disks' reads per request of the random load. Written is bytes written to the disks
-	// per request of all loads; older results lack it. CPU is in milliseconds per request of all loads.
+	// ReadsPerHit is the number of the disks' reads per request of the random load. Written is the number of bytes
+	// written to the disks per request of all loads; older results do not contain it. CPU is the server's processor time
+	// per request of all loads, in milliseconds.
 	ReadsPerHit float64 `json:"readsPerHit"`
 	Written     float64 `json:"writtenBytesPerRequest,omitempty"`
 	CPU         float64 `json:"cpuMillisecondsPerRequest"`
-	// Memory is in MiB. Origin is the number of requests to the origin.
+	// Memory is the memory of the server's cgroup at the end, in MiB. Origin is the number of requests to the origin.
 	Memory int64 `json:"memoryMebibytes"`
 	Origin int64 `json:"originRequests"`
 	// Short is true if a load had only a few answers per connection.
 	Short bool `json:"short,omitempty"`
-	// AtRate are measurements at shares of the rates of Loads.
+	// AtRate contains the measurements at fixed rates, which are shares of the rates in Loads.
 	AtRate []AtRate `json:"atRate,omitempty"`
 }
 
-// AtRate is a measurement at a fixed number of requests a second, Share of what the same server served just before when
-// each connection sent its next request at once. Loads are in the scenario's order.
+// AtRate is a measurement at a fixed number of requests a second. Share is this number, divided by the requests a
+// second that the same server served just before, without a fixed rate. Loads contains the figures of each load, in
+// the order of Caches.Loads.
 type AtRate struct {
 	Share float64       `json:"share"`
 	Loads []lab.Answers `json:"loads"`
 }
 
-// Answered returns the median of a figure over the samples in which a load was answered. ok is false if that is at most
-// half of them.
+// Answered returns the median of a figure over the samples in which a load was answered. ok is false if the load was
+// answered in at most half of the samples.
 func Answered(samples []Sample, load int, figure func(Sample) float64) (median float64, ok bool) {
 	var all []float64
 	for _, s := range samples {

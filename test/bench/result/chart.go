@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Bar is one of the compared things: a name and the values of all rounds.
+// Bar is one bar of a chart: its name, and the values of all rounds.
 type Bar struct {
 	Name   string
 	Values []float64

@@ -18,12 +18,13 @@ type PurgeURLs struct {
 	Samples []PurgeURLSample `json:"samples"`
 }
 
-// PurgeURLSample is a round of one system.
+// PurgeURLSample is the result of one round of one system.
 type PurgeURLSample struct {
 	System string `json:"system"`
 	Round  int    `json:"round"`
-	// Answered is until the call returned, and Fresh until the next request had a response that the origin made after the
-	// purge, from all servers. Hits is how many requests after the call were answered with an old one.
+	// Answered is the time until the call returned. Fresh is the time until all servers had returned a response that the
+	// origin created after the start of the purge. Hits is the number of requests after the call that got an older
+	// response.
 	Answered Latencies `json:"answered"`
 	Fresh    Latencies `json:"fresh"`
 	Hits     int64     `json:"hits"`
@@ -41,17 +42,18 @@ type PurgeBulk struct {
 	Samples []PurgeBulkSample `json:"samples"`
 }
 
-// PurgeBulkSample is a round of one system.
+// PurgeBulkSample is the result of one round of one system.
 type PurgeBulkSample struct {
 	System string `json:"system"`
 	Round  int    `json:"round"`
 	// Applied is how long the purge took, in seconds.
 	Applied float64 `json:"appliedSeconds"`
-	// Checked is how many of the purged objects were requested afterwards, and Hits how many of the answers were old.
+	// Checked is how many of the purged objects were requested afterwards, and Hits is the number of responses that were
+	// older than the purge.
 	Checked int   `json:"checked"`
 	Hits    int64 `json:"hits"`
 	// Before and During are the latencies of HITs for other objects at a fixed rate, in the seconds before the purge and
-	// from its begin on.
+	// from its start on.
 	Before Latencies `json:"before"`
 	During Latencies `json:"during"`
 	// MemoryBefore is the resident memory of the agent before the purge, and MemoryPeak its maximum until the end, in MiB;
@@ -72,31 +74,33 @@ type PurgeRate struct {
 	Samples   []PurgeRateSample `json:"samples"`
 }
 
-// PurgeRateSample is a round.
+// PurgeRateSample is the result of one round.
 type PurgeRateSample struct {
 	Round int `json:"round"`
-	// Lag is from when a purge was due until the agent had applied it. LastLag is the lag of the last purge, in
-	// milliseconds. Updates is the number of updates in which the purges were sent.
+	// Lag is the time between the moment at which a purge was due and the moment at which the agent had applied it.
+	// LastLag is the lag of the last purge, in milliseconds. Updates is the number of updates in which the purges were
+	// sent.
 	Lag     Latencies `json:"lag"`
 	LastLag float64   `json:"lastLagms"`
 	Updates int       `json:"updates"`
 	// CPU is the agent's processor time in seconds, and MemoryPeak its maximal resident memory in MiB.
 	CPU        float64 `json:"cpuSeconds"`
 	MemoryPeak float64 `json:"memoryPeakMebibytes"`
-	// JournalBytes is the size of the journal at the end by which the operator bounds it, and JournalEncoded its size in
-	// the ConfigMap. Rules is how many purges it has, of which Open have no end.
+	// JournalBytes is the size of the journal at the end, as the operator counts it for the limit of the journal.
+	// JournalEncoded is the size of the journal in the ConfigMap. Rules is the number of purges, and Open is the number
+	// of purges without an end.
 	JournalBytes   int `json:"journalBytes"`
 	JournalEncoded int `json:"journalEncodedBytes"`
 	Rules          int `json:"rules"`
 	Open           int `json:"open"`
 }
 
-// PurgeCost is what the agent with its index costs nginx.
+// PurgeCost is the result of the measurement of what the agent with its index costs nginx.
 type PurgeCost struct {
 	Rounds  int               `json:"rounds"`
 	Seconds float64           `json:"seconds"`
 	Samples []PurgeCostSample `json:"samples"`
-	// IndexBytes is the size of the index files on both disks at the end, and Files how many objects they are about.
+	// IndexBytes is the size of the index files on both disks at the end, and Files is the number of files in the cache.
 	IndexBytes int64 `json:"indexBytes"`
 	Files      int64 `json:"files"`
 }
@@ -109,14 +113,14 @@ type PurgeCostSample struct {
 	Bytes   int         `json:"objectBytes"`
 	Round   int         `json:"round"`
 	Answers lab.Answers `json:"answers"`
-	// Reads are those of the disks. CPU is the pod's processor time in milliseconds a request.
+	// Reads is the number of the disks' reads. CPU is the pod's processor time in milliseconds a request.
 	Reads int64   `json:"reads"`
 	CPU   float64 `json:"cpuMillisecondsPerRequest"`
 	// CatchUp is how long the agent took after the load until its index was complete, in seconds.
 	CatchUp float64 `json:"catchUpSeconds"`
 }
 
-// PurgeRebuild is what a new index takes.
+// PurgeRebuild is the result of the measurement of new indexes.
 type PurgeRebuild struct {
 	Rounds int `json:"rounds"`
 	Files  int `json:"files"`
@@ -127,7 +131,7 @@ type PurgeRebuild struct {
 	Samples     []PurgeRebuildSample `json:"samples"`
 }
 
-// PurgeRebuildSample is a round: an index is made, and opened once more.
+// PurgeRebuildSample is the result of one round: Rebuild builds the indexes, and Start opens the complete indexes.
 type PurgeRebuildSample struct {
 	Rebuild IndexRun `json:"rebuild"`
 	Start   IndexRun `json:"start"`
@@ -135,7 +139,7 @@ type PurgeRebuildSample struct {
 	IndexBytes int64 `json:"indexBytes"`
 }
 
-// IndexRun is a process that does nothing but make indexes complete.
+// IndexRun contains the time and the resources of a process that only completes indexes.
 type IndexRun struct {
 	Seconds float64 `json:"seconds"`
 	CPU     float64 `json:"cpuSeconds"`

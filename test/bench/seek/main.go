@@ -1,11 +1,13 @@
-// Command seek shows the files of a folder in another folder, by FUSE. Their reads and writes cost what they cost on a
-// hard disk: a seek unless they follow each other, and some time for each byte. The kernel's own throttle (blkio) makes
-// a large read as cheap as a small one, and costs nothing for writes.
+// Command seek shows the files of a folder in another folder, by FUSE. Reads and writes of the shown files take as
+// long as on a hard disk: a seek, unless the access begins where the last access ended, and some time for each byte.
+// The kernel's own throttle (blkio) cannot replace this command: it makes a large read as cheap as a small one, and
+// writes cost nothing.
 //
 //	seek -dir DIR -mount DIR
 //
 // Each line of standard input sets the speed of a file: its name, the cost of a seek, and bytes a second, such as
-// "disk1 8ms 150e6". A file without such a line, or with "0s 0", has full speed. The end of standard input unmounts.
+// "disk1 8ms 150e6". A file without such a line, or with "0s 0", has full speed. At the end of standard input, the
+// command unmounts the folder.
 package main
 
 import (
@@ -37,7 +39,7 @@ func main() {
 	}
 }
 
-// run shows the files of dir in mount until commands end. Accesses wait by the clock.
+// run shows the files of dir in mount until commands end. The clock measures how long a read or write waits.
 func run(dir, mount string, commands io.Reader, clock clock.Clock) error {
 	all := spindles{clock: clock}
 	loopback, err := fs.NewLoopbackRoot(dir)
@@ -83,12 +85,12 @@ type node struct {
 	spindles *spindles
 }
 
-// WrapChild makes the files of the folder nodes too.
+// WrapChild returns a node for a file of the folder.
 func (n *node) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
 	return &node{child.(*fs.LoopbackNode), n.spindles}
 }
 
-// Open opens the file past the page cache of this folder: each access arrives here.
+// Open opens a file without the page cache of this folder, so that each access calls Read or Write.
 func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	handle, _, errno := n.LoopbackNode.Open(ctx, flags&^syscall.O_DIRECT)
 	if errno != 0 {

@@ -7,15 +7,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// spindle is the mechanics of a hard disk: one head, which does one thing at a time. An access that does not begin
-// where the last one ended costs a seek, and each byte costs time too.
+// spindle simulates the mechanics of a hard disk: one head, which does one access at a time. An access that does not
+// begin where the last one ended costs a seek, and each byte costs time too.
 type spindle struct {
 	clock clock.Clock
 	mutex sync.Mutex
-	// seek and perSecond are the cost of an access; both 0 for a disk that costs no time.
+	// seek is the time of a seek, and perSecond is the number of bytes that the disk transfers a second. Both are 0 for
+	// a disk at full speed.
 	seek      time.Duration
 	perSecond float64
-	// position is where the head is, and free is when it has done what it was asked for.
+	// position is the offset in bytes at which the last access ends. free is the time at which all accesses so far are
+	// done.
 	position int64
 	free     time.Time
 }
@@ -32,7 +34,7 @@ func (s *spindle) access(offset int64, size int) {
 	s.clock.Sleep(s.reserve(offset, size).Sub(s.clock.Now()))
 }
 
-// reserve returns when the access will be done, after all accesses before it.
+// reserve returns the time at which an access will be done. The access begins after all accesses before it.
 func (s *spindle) reserve(offset int64, size int) time.Time {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

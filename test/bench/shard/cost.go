@@ -19,7 +19,7 @@ type price struct {
 	CPU       float64 `json:"cpuMicrosecondsPerRequest"`
 }
 
-// cost measures nginx. The ways take turns.
+// cost measures nginx with each of the ways, in turn.
 func cost(rounds int, duration time.Duration) (prices map[string][]price, ranges map[string]int, err error) {
 	dir, err := lab.Recipe("hack/nginx-root")
 	if err != nil {
@@ -81,7 +81,7 @@ func ask(l *lab.Lab, site lab.Site, server *lab.Server, duration time.Duration) 
 	return price{PerSecond: a.PerSecond, CPU: float64(sum.Microseconds()) / float64(a.Requests)}, nil
 }
 
-// configurations returns the blocks that find $disk, and the number of their ranges, by way.
+// configurations returns, for each way, the directives that set $disk, and the number of ranges in these directives.
 func configurations() (map[string]conf.Block, map[string]int) {
 	plan := shard.NewPlan([]shard.Member{
 		{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}, {Name: "disk3", Weight: 1},
@@ -123,7 +123,7 @@ func split(variable string, ranges shard.Split) conf.Directive {
 	return d
 }
 
-// whole returns a complete configuration with one worker, which answers with the disk.
+// whole returns a complete configuration with one worker, which answers each request with the name of the disk.
 func whole(shards conf.Block) (string, error) {
 	server := conf.B("server", nil,
 		conf.D("listen", conf.Literal(fmt.Sprint(lab.Port))),

@@ -10,19 +10,20 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// movement is how many keys a kind of change moves.
+// movement is the number of keys that one kind of change moves.
 type movement struct {
 	Change string `json:"change"`
-	// Times are the moved keys by way of sharding, as multiples of the minimum. Least is the minimum, in percent of all
-	// keys.
+	// Times contains, for each way of sharding, the number of moved keys as a multiple of the minimum. Least is the
+	// minimum, in percent of all keys.
 	Times map[string]float64 `json:"timesOfLeast"`
 	Least float64            `json:"leastPercent"`
 }
 
-// balance is how far a disk's share of the keys is from its share of the weights.
+// balance is the difference between a disk's share of the keys and its share of the weights, for one way of sharding.
 type balance struct {
 	Way string `json:"way"`
-	// Median and Worst are over the worst disk of each set, in percent of the keys that it should have.
+	// Of each set of disks, only the disk with the largest difference counts. Median and Worst are the median and the
+	// maximum over all sets, in percent of the number of keys that the disk should have.
 	Median float64 `json:"medianPercent"`
 	Worst  float64 `json:"worstPercent"`
 }
@@ -50,7 +51,8 @@ func byPercentages(disks []shard.Member) sharding {
 	}
 }
 
-// byModulo takes the remainder of the hash by the length of a list in which a disk of weight w is w times.
+// byModulo returns the sharding that takes the hash modulo the length of a list of disks. A disk of weight w is in
+// the list w times.
 func byModulo(disks []shard.Member) sharding {
 	var list []string
 	for _, d := range disks {

@@ -54,8 +54,9 @@ func (h *History) Check(q Request, r Response) error {
 	return why
 }
 
-// isRenewing returns true for an expired copy if nginx says that another request is renewing it. In a case, that
-// other request is the previous one. nginx stores the response of that request a moment before it records that.
+// isRenewing returns true for an expired copy if nginx says that another request is renewing it. In a case, the other
+// request is the previous request. nginx stores the response to that request a moment before it records that the
+// renewal has ended.
 func isRenewing(of *Representation, r Response) bool {
 	return r.Header.Get("X-Cache") == "UPDATING" && mayEver(of.Header) == nil
 }
@@ -83,7 +84,7 @@ func (h *History) checkCut(q Request, r Response) error {
 		return fmt.Errorf("%w, and the object has not changed", r.Err)
 	}
 	if r.Status == 0 {
-		return nil // the first slice that the range needs is of another version than the one with the length
+		return nil // the slice with the length and the first slice of the range are of different versions
 	}
 	for _, of := range versions {
 		if of.Version == r.Header.Get(versionHeader) && h.begins(of, q, r) {
@@ -93,8 +94,8 @@ func (h *History) checkCut(q Request, r Response) error {
 	return fmt.Errorf("%w, and what came is no beginning of a version", r.Err)
 }
 
-// isCut returns true for a response that ends early because the origin's answer did. A client of HTTP/1.0 may not
-// notice that.
+// isCut returns true for a response that ends early because the origin's answer ended early. A client of HTTP/1.0 may
+// not notice that.
 func (h *History) isCut(q Request, r Response) bool {
 	knows := q.Protocol != HTTP10 || r.Header.Get("Content-Length") != ""
 	if r.Err == nil && knows || r.Err != nil && !errors.Is(r.Err, ErrCut) {
@@ -106,8 +107,8 @@ func (h *History) isCut(q Request, r Response) bool {
 	})
 }
 
-// begins returns true if the bytes that have come are the beginning of a response that is allowed. The beginning of
-// several ranges is not compared.
+// begins returns true if the bytes that have come are the beginning of a response that is allowed. If the response
+// has several ranges, its bytes are not compared.
 func (h *History) begins(of *Representation, q Request, r Response) bool {
 	for _, o := range h.outcomes(of, q) {
 		want := of.Body

@@ -33,8 +33,8 @@ func content(of *Representation, q Request, r Response, o outcome) error {
 	return nil
 }
 
-// headLength checks the Content-Length of an answer to HEAD. It must be that of an answer to GET (RFC 9110, section
-// 8.6).
+// headLength checks the Content-Length of an answer to HEAD. It must be the same as in an answer to GET (RFC 9110,
+// section 8.6).
 func headLength(of *Representation, q Request, r Response, o outcome) error {
 	length := r.Header.Get("Content-Length")
 	if q.Method != http.MethodHead || length == "" || o.status != of.Status || !hasBody(of.Status) {
@@ -61,7 +61,8 @@ func part(of *Representation, s span, contentRange string, got []byte) error {
 	return nil
 }
 
-// parts checks several ranges. They come in the order in which they were requested, or joined.
+// parts checks several ranges. Each range must come in a part of its own, in the order in which the ranges were
+// requested.
 func parts(of *Representation, spans []span, r Response) error {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {

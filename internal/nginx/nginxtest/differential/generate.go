@@ -206,7 +206,7 @@ func (g generator) validators(set func(string, ...string), i int) {
 
 func strongTag(i int) string { return fmt.Sprintf(`"tag%d"`, i) }
 
-// modified returns when resource i was modified.
+// modified returns the date on which resource i was last modified.
 func modified(i int) string { return fmt.Sprintf("Mon, 23 Nov 2026 10:00:0%d GMT", i) }
 
 // freshness generates headers that define how long an answer is fresh.
@@ -224,7 +224,8 @@ func (g generator) freshness(set func(string, ...string)) {
 	}
 }
 
-// Represent returns the representation that the origin serves for a request, by the headers that Vary names.
+// Represent returns the representation that the origin serves for a request with these headers. It depends on the
+// headers that Vary names.
 func (r Resource) Represent(header http.Header) *Representation {
 	of := r.Representation
 	if vary := names(of.Header, "Vary"); !slices.Contains(vary, "*") {

@@ -11,7 +11,8 @@ import (
 type Way struct {
 	// Memory is true if there is a memory tier, which may serve a copy for a while after its object has expired.
 	Memory bool
-	// Slices is true if objects are fetched in slices. A response ends early rather than mix two versions.
+	// Slices is true if objects are fetched in slices. A response in slices ends early if it would otherwise mix two
+	// versions.
 	Slices bool
 }
 
@@ -19,8 +20,8 @@ type Way struct {
 type History struct {
 	Way       Way
 	Exchanges []Exchange
-	// expired and purged are the numbers of exchanges at the time when all copies were last made to expire, or were last
-	// removed.
+	// expired is the number of exchanges at the time at which all copies were last made to expire. purged is the number
+	// at the time at which all copies were last removed.
 	expired, purged int
 }
 

@@ -1,10 +1,9 @@
-// Package differential decides which responses a client may get from a cache. RFC 9110 and RFC 9111 allow these
-// responses for what the client asks for, after all earlier answers of the origin for the same URL. The package also
-// generates requests and origins, which are always the same for a seed. So a test can compare what the real nginx
-// does with what is allowed.
+// Package differential decides which responses a client may get from a cache. It applies RFC 9110 and RFC 9111 to the
+// client's request and to all earlier answers of the origin for the same URL. The package also generates requests and
+// origins, which are always the same for a seed. So a test can compare what the real nginx does with what is allowed.
 //
-// It imports nothing of the project except the tests' waiting, because it judges the product. A rule of the RFCs goes
-// into check, and a new kind of request or origin goes into the generator.
+// It imports no package of the project except test/await, because it judges the product. A rule of the RFCs goes into
+// check, and a new kind of request or origin goes into the generator.
 package differential
 
 import (
@@ -27,7 +26,7 @@ const (
 
 // Request is what a client asks for.
 type Request struct {
-	// Number is the request's place among those of its URL, counted from 1.
+	// Number is the position of the request among all requests for its URL, counted from 1.
 	Number int
 	Method string
 	Header http.Header
@@ -100,7 +99,7 @@ func (r *Representation) String() string {
 
 // Exchange is a request that the origin got, and what it answered.
 type Exchange struct {
-	// Request is the number of the client's request that caused it.
+	// Request is the number of the client's request that caused the exchange.
 	Request int
 	Method  string
 	Header  http.Header
@@ -175,7 +174,7 @@ func without(header http.Header, names ...string) http.Header {
 	return header
 }
 
-// differs returns a text that names the byte from which on two bodies differ; "" if they are equal.
+// differs returns a text that names the first byte in which two bodies differ; "" if they are equal.
 func differs(want, got []byte) string {
 	if bytes.Equal(want, got) {
 		return ""

@@ -140,7 +140,8 @@ func (u *URL) represent(header http.Header) *Representation {
 	return of
 }
 
-// write writes the answer of an exchange. It returns false if the end of the connection is the end of the body.
+// write writes the answer of an exchange. It returns false if the connection must be closed after the answer: its end
+// is the end of the body, or the body is cut.
 func write(w io.Writer, e Exchange, spans []span) (stays bool) {
 	var head bytes.Buffer
 	fmt.Fprintf(&head, "HTTP/1.1 %d %s\r\n%s: %d\r\n", e.Status, http.StatusText(e.Status), AnswerHeader, e.Answer)

@@ -13,10 +13,10 @@ type Player struct {
 	// Do sends a request and returns the response. Expire makes all copies of the object expire, and Purge removes them.
 	Do            func(Request) Response
 	Expire, Purge func()
-	// Settle waits until an answer of the origin is stored in the given number of copies, or is not going to be stored.
-	// nginx stores a response after the client has it.
+	// Settle waits until an answer of the origin is stored in the given number of copies, or until it is clear that the
+	// answer will not be stored. nginx stores a response after the client has it.
 	Settle func(answer string, copies int)
-	// IsKnown is true for a fault after which the case goes on.
+	// IsKnown returns true for a known fault, after which the case goes on.
 	IsKnown func(Fault) bool
 
 	history History
@@ -31,7 +31,7 @@ type Fault struct {
 	// Err says why the response is not allowed. Story tells what has happened to the URL, one line for each event.
 	Err   error
 	Story string
-	// Request and Response are the last ones of the story.
+	// Request and Response are the last request and the last response of the story.
 	Request  Request
 	Response Response
 }
@@ -51,7 +51,8 @@ func (p *Player) tell(format string, values ...any) {
 	fmt.Fprintf(&p.story, "  "+format+"\n", values...)
 }
 
-// Play plays some steps and checks each response. It returns the first one that is not allowed, or nil.
+// Play plays some steps and checks each response. It returns the first response that is not allowed, as a fault; nil
+// if all are allowed.
 func (p *Player) Play(steps []Step) *Fault {
 	for _, step := range steps {
 		if step.Action == Ask {

@@ -106,8 +106,8 @@ func names(h http.Header, header string) (members []string) {
 	return members
 }
 
-// selects returns true if the answer to one request is also for another request, by the headers that Vary names (RFC
-// 9111, section 4.1).
+// selects returns true if the answer to one request may also answer another request, according to the headers that
+// Vary names (RFC 9111, section 4.1).
 func (e Exchange) selects(q Request) bool {
 	for _, name := range names(e.Of.Header, "Vary") {
 		if e.Header.Get(name) != q.Header.Get(name) {
