@@ -35,7 +35,7 @@ func unless[T, R ~string](p *problem, kind T, fine R, generation int64) metav1.C
 	return c
 }
 
-// ifAny is like unless for a condition that is true if there is a problem.
+// ifAny returns what unless returns, for a condition that is true if there is a problem.
 func ifAny[T, R ~string](p *problem, kind T, fine R, generation int64) metav1.Condition {
 	c := unless(p, kind, fine, generation)
 	if p != nil {

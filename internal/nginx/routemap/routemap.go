@@ -54,7 +54,7 @@ type builder struct {
 	depth int
 }
 
-// none is the default of a map that no other map follows.
+// none returns the default of a map that no other map follows.
 func none() conf.Directive { return conf.D("default", conf.Literal("")) }
 
 // variable returns a new variable.
