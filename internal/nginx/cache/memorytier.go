@@ -51,7 +51,7 @@ func noServer() conf.Directive {
 	return conf.B("upstream", conf.Literals(nowhere), conf.D("server", conf.Literal("127.0.0.1:9"), conf.Literal("down")))
 }
 
-func (s site) hasMemoryTier() bool { return len(s.disks) > 0 && effective.HasMemoryTier(s.Spec) }
+func (n node) hasMemoryTier() bool { return len(n.disks) > 0 && effective.HasMemoryTier(n.Spec) }
 
 // key returns the cache key. The memory tier and other pods may send requests over another scheme than the client's.
 // The scheme in the key then comes from schemeVariable.
@@ -83,7 +83,27 @@ func (s site) keyedZone(name string) conf.Literal {
 	return conf.Literal(name + "_" + digest(string(s.key())))
 }
 
-// memoryTier returns the directives that the tier needs beside the locations of the public server.
+// memoryCache returns the cache of the memory tier.
+func (n node) memoryCache() conf.Block {
+	if !n.hasMemoryTier() {
+		return nil
+	}
+	t := n.Spec.MemoryTier
+	return conf.Block{
+		conf.D("proxy_cache_path",
+			conf.Literal(layout.MemoryTierCache),
+			conf.Literal("levels=1:2"),
+			conf.Literal("keys_zone="+memoryZone+":")+conf.Size(effective.TierKeys(t)),
+			"max_size="+conf.Offset(effective.TierFiles(t)),
+			"min_free="+conf.Offset(effective.TierFree(t)),
+			"inactive="+conf.Seconds(effective.TierInactive(t)),
+			conf.Literal("use_temp_path=off")),
+		conf.D("limit_req_log_level", conf.Literal("info")),
+		conf.D("limit_conn_log_level", conf.Literal("info")),
+	}
+}
+
+// memoryTier returns the directives that the tier needs beside its cache and the locations of the public server.
 //
 // nginx first looks a request up in memory. Without a hit there, the lookup fails because it has no upstream, and
 // error_page sends the request to its disk. A hit on the disk is then served in the same way as without the tier.
@@ -111,21 +131,11 @@ func (m tier) memoryTier() conf.Block {
 		length = "$sent_http_content_length" // of the object, not of its first slice
 	}
 	return append(core{m.site}.copyMap(), conf.Block{
-		conf.D("proxy_cache_path",
-			conf.Literal(layout.MemoryTierCache),
-			conf.Literal("levels=1:2"),
-			conf.Literal("keys_zone="+memoryZone+":")+zone,
-			"max_size="+conf.Offset(effective.TierFiles(t)),
-			"min_free="+conf.Offset(effective.TierFree(t)),
-			"inactive="+conf.Seconds(effective.TierInactive(t)),
-			conf.Literal("use_temp_path=off")),
 		conf.D("limit_req_zone",
 			m.key(),
 			"zone="+m.keyedZone("popular")+":"+zone,
 			conf.Literal("rate="+strconv.Itoa(int(rate))+"r/m")),
-		conf.D("limit_req_log_level", conf.Literal("info")),
 		conf.D("limit_conn_zone", m.key(), "zone="+m.keyedZone("promoting")+":1m"),
-		conf.D("limit_conn_log_level", conf.Literal("info")),
 		conf.D("limit_req_zone",
 			m.key(),
 			"zone="+m.keyedZone("promoted")+":1m",

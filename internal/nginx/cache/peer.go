@@ -49,9 +49,17 @@ func (p peers) servers() conf.Block {
 	if !p.isSharded() {
 		return nil
 	}
-	return append(p.lookupMaps(),
+	return append(p.lookupMaps(), p.lookupServer(), p.fetchServer())
+}
+
+// podsZone returns the zone that counts the requests of each pod.
+func (n node) podsZone() conf.Block {
+	if !n.isSharded() {
+		return nil
+	}
+	return conf.Block{
 		conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+podsZone+":1m")),
-		p.lookupServer(), p.fetchServer())
+	}
 }
 
 // podLimit limits the requests that one address may have in progress in both servers for pods (limit_conn). It leaves

@@ -205,24 +205,32 @@ func (c configuration) http() conf.Block {
 	if !c.own.hasMemoryTier() && c.Spec.IO.Mode == v1alpha1.IODirect {
 		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
-	toClients, toPods := door{site: c.own}, door{site: c.own, toPeers: true}
-	block = slices.Concat(block, temporaryPaths(), c.own.script(), conf.Block{malformedMap()},
-		reports{c.own}.reporting(), diskCaches{c.node}.cachePaths(),
-		c.upstreams(), tier{toClients}.memoryTier(), public{toClients}.servers(), peers{toPods}.servers(),
-		gateway{c.own}.gateway(), privateServer())
-	block = append(block, diskCaches{c.node}.otherDisk()...)
+	block = slices.Concat(block, temporaryPaths(), conf.Block{malformedMap()})
+	if c.own.hasScript() {
+		block = append(block, engine()...)
+	}
+	l := listeners{c.node}
+	block = slices.Concat(block, diskCaches{c.node}.cachePaths(), c.memoryCache(), l.clientsZone(), l.listenerTLS(),
+		c.podsZone(), c.resolver(), pods{c.node}.upstreams(), privateServer(), c.own.http())
 	if c.withoutRanges {
 		return block
 	}
 	return append(block, keySpace{c.own}.shards()...)
 }
 
-// upstreams returns the upstreams outside of the pod.
-func (c configuration) upstreams() (block conf.Block) {
-	if c.own.backend.resolves() || len(c.peers()) > 0 {
-		block = resolver()
+// http returns the part of the configuration that serves the site: all but what all sites of the node share.
+func (s site) http() conf.Block {
+	toClients, toPods := door{site: s}, door{site: s, toPeers: true}
+	return slices.Concat(s.scriptVariables(), reports{s}.reporting(), s.backend.upstreams(), tier{toClients}.memoryTier(),
+		public{toClients}.servers(), peers{toPods}.servers(), gateway{s}.gateway(), diskCaches{s.node}.otherDisk())
+}
+
+// resolver returns the resolver if nginx must resolve a name.
+func (c configuration) resolver() conf.Block {
+	if !c.own.backend.resolves() && len(c.peers()) == 0 {
+		return nil
 	}
-	return slices.Concat(block, c.own.backend.upstreams(), pods{c.node}.upstreams())
+	return resolver()
 }
 
 // temporaryPaths returns the directives for temporary folders to which nginx may write.

@@ -65,12 +65,8 @@ func (s site) module() conf.Block {
 	return conf.Block{loadModule()}
 }
 
-// script returns the script, its memory and its variables.
-func (s site) script() conf.Block {
-	if !s.hasScript() {
-		return nil
-	}
-	block := engine()
+// scriptVariables returns the variables that the script defines.
+func (s site) scriptVariables() (block conf.Block) {
 	if s.hitsForMiss() {
 		block = append(block, conf.D("js_set", conf.Expression(notedVariable), conf.Literal("cachenode.isUnstorable")))
 	}

@@ -25,8 +25,8 @@ type public struct{ door }
 // requests for any other host.
 func (p public) servers() conf.Block {
 	k, l := core{p.site}, listeners{p.node}
-	block := slices.Concat(k.requestMaps(), k.sliceMaps(), l.clientsZone(), k.plain(), k.fleetMaps(), k.fillMaps(),
-		k.generations(), l.listenerTLS(), l.doorMaps(), k.atOnceMaps())
+	block := slices.Concat(k.requestMaps(), k.sliceMaps(), k.plain(), k.fleetMaps(), k.fillMaps(), k.generations(),
+		l.doorMaps(), k.atOnceMaps())
 	if len(p.Hosts) == 0 {
 		return append(block, p.server(append(l.ofDefault(), conf.D("server_name", conf.Literal("_")))))
 	}

@@ -3,22 +3,28 @@ package conf
 import (
 	"regexp"
 	"slices"
+	"strings"
 )
 
-// Scope returns a copy of a block in which every variable that the block itself defines has a suffix. So a
-// configuration can contain the same block twice, with different values: nginx has one name space for the variables of
-// all servers. Variables that are defined elsewhere keep their names.
+// Scope returns a copy of a block in which every name that the block itself defines has a suffix. So a configuration
+// can contain the same block twice, with different values, although nginx has one name space for all servers. Names
+// that are defined elsewhere stay.
 //
-// The suffix is part of a variable's name: letters, digits and underscores.
+// These names have a suffix: variables, log formats, upstreams, the zones of limits, and Unix sockets on which a server
+// of the block listens. The suffix consists of letters, digits and underscores.
 func Scope(block Block, suffix string) Block {
-	own := map[string]bool{}
-	definitions(block, own)
-	return scoped(block, func(name string) string {
-		if own[name] {
-			return name + suffix
-		}
-		return name
-	})
+	s := scope{suffix: suffix, own: map[name]bool{}}
+	s.define(block)
+	return s.block(block)
+}
+
+// name is a name with its kind, which is the directive that defines it. The kind of all variables is "set", and the
+// kind of all zones is "zone".
+type name struct{ kind, name string }
+
+type scope struct {
+	suffix string
+	own    map[name]bool
 }
 
 // defines is the position of the argument that names the variable that a directive defines.
@@ -27,58 +33,111 @@ var defines = map[string]int{"map": 1, "geo": 0, "split_clients": 1, "set": 0, "
 var (
 	// variable matches $name and ${name}.
 	variable = regexp.MustCompile(`\$(?:(\w+)|\{(\w+)\})`)
-	// capture matches the beginning of a named group of a regular expression, which defines a variable.
-	capture = regexp.MustCompile(`\(\?<(\w+)>`)
+	// capture matches the beginning of a named group of a regular expression, which defines a variable, and a reference
+	// to the group.
+	capture = regexp.MustCompile(`(\(\?<|\(\?&|\\k<)(\w+)`)
+	// zone matches the name of a zone. url matches a URL up to the name of an upstream.
+	zone = regexp.MustCompile(`^(zone=)(\w+)(.*)$`)
+	url  = regexp.MustCompile(`^(https?://)(\w+)((?:[/$].*)?)$`)
+	unix = regexp.MustCompile(`^(unix:.*)([.]sock)$`)
 )
 
-// definitions adds the names of the variables that a block defines.
-func definitions(block Block, names map[string]bool) {
+// define records the names that a block defines.
+func (s scope) define(block Block) {
 	for _, d := range block {
 		if at, ok := defines[d.Name]; ok && at < len(d.Args) {
 			for _, m := range variable.FindAllStringSubmatch(d.Args[at].text(), -1) {
-				names[m[1]+m[2]] = true
+				s.own[name{"set", m[1] + m[2]}] = true
 			}
 		}
-		for _, arg := range d.Args {
-			if !arg.expression() {
-				continue
-			}
+		for i, arg := range d.Args {
 			for _, m := range capture.FindAllStringSubmatch(arg.text(), -1) {
-				names[m[1]] = true
+				s.own[name{"set", m[2]}] = true
+			}
+			switch {
+			case i == 0 && (d.Name == "log_format" || d.Name == "upstream"), d.Name == "listen":
+				s.own[name{d.Name, arg.text()}] = true
+			case d.Name == "limit_req_zone", d.Name == "limit_conn_zone":
+				if m := zone.FindStringSubmatch(arg.text()); m != nil {
+					s.own[name{"zone", m[2]}] = true
+				}
 			}
 		}
-		definitions(d.Block, names)
+		s.define(d.Block)
 	}
 }
 
-// scoped returns a copy of a block with other names of variables.
-func scoped(block Block, rename func(string) string) Block {
+// block returns a copy of a block with the suffix on its own names.
+func (s scope) block(block Block) Block {
 	if block == nil {
 		return nil
 	}
 	copied := slices.Clone(block)
 	for i, d := range copied {
-		args := slices.Clone(d.Args)
-		for j, arg := range args {
-			if e, ok := arg.(Expression); ok {
-				args[j] = e.scoped(rename)
+		copied[i].Args, copied[i].Block = slices.Clone(d.Args), s.block(d.Block)
+		for j, arg := range d.Args {
+			switch arg := arg.(type) {
+			case Literal:
+				copied[i].Args[j] = Literal(s.names(d.Name, j, string(arg)))
+			case Expression:
+				copied[i].Args[j] = Expression(s.variables(s.names(d.Name, j, string(arg))))
 			}
 		}
-		copied[i].Args, copied[i].Block = args, scoped(d.Block, rename)
 	}
 	return copied
 }
 
-// scoped returns the expression with other names of variables.
-func (e Expression) scoped(rename func(string) string) Expression {
-	text := variable.ReplaceAllStringFunc(string(e), func(found string) string {
+// names returns an argument of a directive with the suffix on the name that it defines or uses, if that is no variable.
+func (s scope) names(directive string, at int, text string) string {
+	parts := func(m []string, kind, of string) string {
+		if m != nil && s.own[name{kind, of}] {
+			return m[1] + m[2] + s.suffix + strings.Join(m[3:], "")
+		}
+		return text
+	}
+	switch directive {
+	case "log_format", "upstream", "limit_conn":
+		kind := strings.Replace(directive, "limit_conn", "zone", 1)
+		if at == 0 {
+			return parts([]string{"", "", text}, kind, text)
+		}
+	case "access_log":
+		if at == 1 {
+			return parts([]string{"", "", text}, "log_format", text)
+		}
+	case "limit_req", "limit_req_zone", "limit_conn_zone":
+		if m := zone.FindStringSubmatch(text); m != nil {
+			return parts(m, "zone", m[2])
+		}
+	case "listen", "server":
+		if m := unix.FindStringSubmatch(text); m != nil && s.own[name{"listen", text}] {
+			return m[1] + s.suffix + m[2]
+		}
+	default:
+		if m := url.FindStringSubmatch(text); m != nil {
+			return parts(m, "upstream", m[2])
+		}
+	}
+	return text
+}
+
+// variables returns an expression with the suffix on its variables and on the named groups of a regular expression.
+func (s scope) variables(text string) string {
+	rename := func(of string) string {
+		if s.own[name{"set", of}] {
+			return of + s.suffix
+		}
+		return of
+	}
+	text = variable.ReplaceAllStringFunc(text, func(found string) string {
 		m := variable.FindStringSubmatch(found)
 		if m[2] != "" {
 			return "${" + rename(m[2]) + "}"
 		}
 		return "$" + rename(m[1])
 	})
-	return Expression(capture.ReplaceAllStringFunc(text, func(found string) string {
-		return "(?<" + rename(capture.FindStringSubmatch(found)[1]) + ">"
-	}))
+	return capture.ReplaceAllStringFunc(text, func(found string) string {
+		m := capture.FindStringSubmatch(found)
+		return m[1] + rename(m[2])
+	})
 }
