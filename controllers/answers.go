@@ -88,7 +88,7 @@ func (a answers) unhealthy() map[storage.PodDisk]storage.Report {
 }
 
 // cachedBytes returns the total size of each disk's caches in all pods whose agents have reported. If an agent does
-// not report the size of a cache, everything on the disk counts.
+// not report the size of a cache, all bytes in use on the disk count instead.
 func cachedBytes(agents map[string]agents.Observation) map[string]int64 {
 	cached := map[string]int64{}
 	for _, seen := range agents {
@@ -106,7 +106,8 @@ func sharesKeys(revision *agentapi.Revision) bool {
 // podAddresses returns the IPv4 addresses of the pods whose nginx runs, by pod name. These are the pods that are
 // ready, and the pods whose agents have reported a revision that nginx runs. A pod that is not ready can still serve:
 // its agent may hang, or the pod may be deleted while its nginx still runs. A pod whose nginx does not listen yet is
-// left out, because nginx in other pods would stop asking it for ten seconds.
+// left out. Otherwise, nginx in other pods would send a request to this pod, and after its failure no more requests
+// for ten seconds.
 func podAddresses(pods []corev1.Pod, agents map[string]agents.Observation) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for i := range pods {

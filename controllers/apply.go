@@ -61,8 +61,8 @@ func (r *CacheNodeReconciler) apply(ctx context.Context, o observed, in manifest
 	return done, nil
 }
 
-// refused turns an error that calls the object itself invalid into a problem of the spec, with the message of the API
-// server.
+// refused returns a problem of the spec if the error means that the object itself is invalid. The problem contains
+// the message of the API server. Any other error is returned as it is.
 func refused(err error) error {
 	if !apply.IsRefused(err) {
 		return err

@@ -84,7 +84,7 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, s scope, pod *corev1
 	return err
 }
 
-// noted returns all annotations of a pod after the operator's annotations were applied.
+// noted returns all annotations that a pod has after the operator has applied the annotations in ours.
 func noted(pod, ours map[string]string) map[string]string {
 	after := maps.Clone(pod)
 	if after == nil {

@@ -63,8 +63,8 @@ type CacheNodeReconciler struct {
 	Concurrency int
 	// newQueue creates the controller's queue; nil means the default queue of controller-runtime. Tests set it.
 	newQueue queueFunc
-	// began returns the time at which this operator began to reconcile. With several operators, that is when it became
-	// the leader.
+	// began returns the time at which this operator began to reconcile. If several operators run, this is the time at
+	// which this operator became the leader.
 	began func() time.Time
 	// since stores a [lasting] for each CacheNode, by the name of the CacheNode.
 	since sync.Map
@@ -105,22 +105,24 @@ const (
 	// latestDelay, because the cache may have lost its watch.
 	lateDelay   = 200 * time.Millisecond
 	latestDelay = 30 * time.Second
-	// lateWarning is the back-off from which on each pass logs that the cache lags behind.
+	// lateWarning is the back-off above which each pass logs that the cache lags behind. A back-off of this length is
+	// also logged.
 	lateWarning = 5 * time.Second
 )
 
-// failureAfter is how long every pass must fail before the status shows the error. lateFailureAfter is that time if
-// the informer cache only lags behind.
+// failureAfter is the time for which every pass must fail before the status shows the error. lateFailureAfter is the
+// longer time for an error that only means that the informer cache lags behind.
 const (
 	failureAfter     = 15 * time.Second
 	lateFailureAfter = 2 * time.Minute
 )
 
-// Reconcile brings the objects of one CacheNode to the state that its spec asks for. A wrong spec or a missing
-// reference sets a condition and returns no error. The next change of the spec or of the reference starts a new pass.
+// Reconcile brings the objects of one CacheNode to the state that its spec asks for. If the spec is wrong or a
+// referenced object is missing, Reconcile sets a condition and returns no error. The next change of the spec or of
+// the referenced object starts a new pass.
 func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if len(r.Cluster.Namespaces) > 0 && !slices.Contains(r.Cluster.Namespaces, request.Namespace) {
-		return reconcile.Result{}, nil // the event of another operator's volume
+		return reconcile.Result{}, nil // an event of a volume of another operator
 	}
 	cacheNode := &v1alpha1.CacheNode{}
 	if err := r.Get(ctx, request.NamespacedName, cacheNode); err != nil {
@@ -135,7 +137,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if !cacheNode.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // the garbage collector deletes the objects that it owns
 	}
-	r.began() // once, with the first pass
+	r.began() // notes the time of the first pass
 	s := scope{cacheNode: cacheNode, now: r.Clock.Now(), last: lastOf(&r.since, cacheNode)}
 	s.last.catchUp(cacheNode)
 	next, after, err := r.run(ctx, s)
@@ -152,9 +154,9 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	return reconcile.Result{RequeueAfter: after}, withoutStale(err)
 }
 
-// run goes through the phases of a pass. The phases that keep running pods alive run even if the spec is not
-// accepted. The phases that follow the spec stop at the first error, so nothing of a spec that is not accepted is
-// applied. The status is written at the end, also after an error.
+// run executes the phases of a pass. The phases that keep pods running are executed even if the spec is not accepted.
+// The phases that carry out the spec stop at the first error, so no part of a spec that is not accepted is applied.
+// The status is written at the end, also after an error.
 func (r *CacheNodeReconciler) run(ctx context.Context, s scope) (lasting, time.Duration, error) {
 	p := &finished{pass: pass{scope: s}}
 	var err error
@@ -203,7 +205,7 @@ func withoutStale(err error) error {
 	return without(err, func(err error) bool { return errors.Is(err, apply.ErrStale) })
 }
 
-// without returns the error except those of its joined errors for which leave returns true.
+// without removes the errors for which leave returns true from a joined error, and returns the other errors.
 func without(err error, leave func(error) bool) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error

@@ -19,8 +19,9 @@ import (
 const renewal = 12 * time.Hour
 
 // certify returns the required content of the agents' Secret, and renews certificates before they expire. It does so
-// even if the spec is not accepted, because without certificates the agents of the existing pods fall silent. The
-// first certificates are only returned, because they are written together with the other objects of an accepted spec.
+// even if the spec is not accepted, because without certificates the agents of the existing pods fall silent. It
+// returns the first certificates of a CacheNode without writing them, because they are written together with the
+// other objects of an accepted spec.
 func (r *CacheNodeReconciler) certify(
 	ctx context.Context, s scope, o observed, w wanted, out *outcome,
 ) (map[string][]byte, error) {
@@ -32,13 +33,14 @@ func (r *CacheNodeReconciler) certify(
 	shares := routing.Mode == v1alpha1.RoutingSharded
 	isNew := o.own.secret == nil && o.own.statefulSet == nil
 	if isNew && !w.isRendered() {
-		return nil, nil // nothing runs, and nothing may begin to
+		return nil, nil // no pods run, and none may start without an accepted spec
 	}
 	certificates, changed, err := renewed(s, o, o.own.secret, shares, out)
 	if err != nil || !changed || isNew {
 		return certificates, err
 	}
-	// The cache may not show the last renewal yet. A second renewal shortly after it would leave agents behind.
+	// The cache may not show the last renewal yet. After one more renewal, agents that do not have the certificates of
+	// the last renewal yet would reject the operator.
 	live := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.cacheNode.Namespace, Name: naming.AgentSecret(s.cacheNode.Name)}
 	err = r.Live.Get(ctx, key, live)
@@ -70,7 +72,8 @@ func renewed(s scope, o observed, secret *corev1.Secret, shares bool, out *outco
 	if err != nil {
 		return nil, false, err
 	}
-	// A deleted Secret contained a key, so its loss is no upgrade: unsigned marks from before are not to be believed.
+	// A missing Secret was deleted and is no sign of an upgrade: it contained a key. So unsigned marks from the time
+	// before it was deleted must not be trusted.
 	isUpgrade := o.own.statefulSet != nil && secret != nil
 	if certificates, err = pki.WithOwnerKey(certificates, data, isUpgrade, s.now); err != nil {
 		return nil, false, err

@@ -27,14 +27,14 @@ func decide(s scope, o observed, w wanted, template manifest.Template) rollout.D
 	return rollout.Decide(rolloutInput(s, o, w, template))
 }
 
-// rolloutInput returns what the pass observed, in the terms of package rollout.
+// rolloutInput returns what the pass observed, as the input of package rollout.
 func rolloutInput(s scope, o observed, w wanted, template manifest.Template) rollout.Input {
 	spec := w.effective.Spec
 	replicas := int(ptr.Deref(spec.Replicas, 1))
 	maxUnavailable := ptr.Deref(spec.Rollout.MaxUnavailable, intstr.FromInt32(1))
 	width, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, replicas, true)
 	if err != nil {
-		width = 1 // the schema allows nothing else
+		width = 1 // cannot happen: the schema rejects such values
 	}
 	in := rollout.Input{
 		State: o.offered.state, Wanted: w.target.Revision.ID, Replicas: replicas, Width: max(width, 1), Now: s.now,
@@ -67,8 +67,8 @@ func rolloutInput(s scope, o observed, w wanted, template manifest.Template) rol
 	return in
 }
 
-// findsPods returns how long nginx in all pods takes to find a new pod. An agent that has not answered yet belongs to
-// a new pod and does not count.
+// findsPods returns the time after which nginx in all pods has found a new pod. It ignores agents that have not
+// answered yet, because they belong to new pods.
 func findsPods(agents map[string]agents.Observation) time.Duration {
 	for _, seen := range agents {
 		if !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {

@@ -38,7 +38,7 @@ func indexed(object client.Object) []string {
 	return []string{name.String()}
 }
 
-// scoutIndex finds scouts and their claims by the CacheNode that they are for.
+// scoutIndex finds scouts and their claims by the CacheNode to which they belong.
 const scoutIndex = "scouts"
 
 func scoutIndexed(object client.Object) []string {

@@ -91,7 +91,7 @@ func (r *CacheNodeReconciler) abandonedCaches(
 		err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.CacheNode{})
 		if apierrors.IsNotFound(err) {
 			list = append(list, d.Name+"="+d.ForeignOwner)
-		} else if err != nil && !apierrors.IsForbidden(err) { // in a namespace that we may not read, a CacheNode exists
+		} else if err != nil && !apierrors.IsForbidden(err) { // without permission, assume that it exists
 			return "", err
 		}
 	}

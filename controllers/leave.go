@@ -17,14 +17,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// leaving lists the leaving disks: the spec no longer has them, and they stay in the pods until other disks have
-// filled from them.
+// leaving contains the leaving disks: disks that the spec no longer contains, and that stay in the pods until the
+// hand-over of their keys ends.
 type leaving struct {
 	// cacheNode is a copy of the CacheNode with the leaving disks added. Without leaving disks, it is the CacheNode
 	// itself.
 	cacheNode *v1alpha1.CacheNode
-	// oldAgents are the pods whose agents do not know leaving disks. It is empty unless that made a removed disk leave
-	// at once.
+	// oldAgents are the pods whose agents do not know leaving disks. The list is empty unless a removed disk left at
+	// once because of these agents.
 	oldAgents []string
 }
 
@@ -52,15 +52,15 @@ func leave(s scope, o observed) leaving {
 	return l
 }
 
-// isSource returns true for a disk from which other disks fill at the moment.
+// isSource returns true for a disk from which other disks fetch objects at the moment.
 func (o offered) isSource(disk string, now time.Time) bool {
 	had := o.sharing.Disks
 	return had.Until.After(now) && slices.ContainsFunc(had.Members, func(d fleet.Disk) bool { return d.Name == disk })
 }
 
 // mayLeave returns true if a pod can read the disk and the agents of all ready pods know leaving disks. old are the
-// ready pods whose agents do not. While this operator is new and has not asked the agents, it returns true, and
-// nothing else is decided.
+// ready pods whose agents do not know leaving disks. While this operator is new and has not asked the agents,
+// mayLeave returns true, and the pass decides nothing else.
 func (o observed) mayLeave(disk string) (may bool, old []string) {
 	if o.agents.unknown {
 		return true, nil

@@ -14,16 +14,16 @@ import (
 
 // pass contains the input of a pass over a CacheNode and the results of its phases so far.
 //
-// A pass observes, keeps running pods alive, determines what the spec asks for, rolls that out, and reports. Each
+// A pass observes, keeps pods running, determines what the spec asks for, rolls out the changes, and reports. Each
 // phase receives the results of the phases before it and returns its own results. No phase writes into the results of
-// another.
+// another phase.
 type pass struct {
 	scope
 	observed
 	wanted
 }
 
-// finished is a pass together with what the pass has done. The report is made from it.
+// finished contains a pass and what the pass has done. The report is made from a finished pass.
 type finished struct {
 	pass
 	rolled
@@ -36,7 +36,7 @@ type scope struct {
 	cacheNode *v1alpha1.CacheNode
 	// now is the time of the pass.
 	now time.Time
-	// last is what the last pass over the same object left.
+	// last is the state that the last pass over the same object left for this pass.
 	last lasting
 }
 
@@ -59,8 +59,8 @@ func (o *outcome) lookAgain(after time.Duration) {
 
 func (o *outcome) tell(events ...status.Event) { o.done = append(o.done, events...) }
 
-// lasting is what one pass over an object leaves to the next pass. Most fields are the start times of states that
-// must last before the operator acts on them.
+// lasting is the state that one pass over an object leaves for the next pass. Most fields are the start times of
+// states that must last before the operator acts on them.
 type lasting struct {
 	uid     types.UID
 	storage storage.Since
@@ -82,7 +82,7 @@ type lasting struct {
 	untold []status.Event
 }
 
-// lastOf returns what the last pass over the same object left.
+// lastOf returns the state that the last pass over the same object left for the next pass.
 func lastOf(since *sync.Map, cacheNode *v1alpha1.CacheNode) lasting {
 	known, _ := since.Load(client.ObjectKeyFromObject(cacheNode))
 	if l, ok := known.(lasting); ok && l.uid == cacheNode.UID {
@@ -91,8 +91,8 @@ func lastOf(since *sync.Map, cacheNode *v1alpha1.CacheNode) lasting {
 	return lasting{uid: cacheNode.UID}
 }
 
-// next returns what the pass leaves to the next pass, except for what the report adds. err is the error of the
-// rollout phase. After an error, the last written version of the ConfigMap is not known.
+// next returns the state that the pass leaves for the next pass, without the part that the report adds. err is the
+// error of the rollout phase. After an error, the last written version of the ConfigMap is not known.
 func (p *finished) next(err error) lasting {
 	next := p.last
 	if p.rollout != nil { // events have named these pods

@@ -50,7 +50,8 @@ type PurgeReconciler struct {
 	newQueue queueFunc
 	// journals stores a *journal for each CacheNode, by the name of the CacheNode.
 	journals sync.Map
-	// missing stores, by the name of the CacheNode, since when a CacheNode that purges name is known not to exist.
+	// missing contains each CacheNode that purges name and that does not exist. It stores the time at which the operator
+	// noticed this, by the name of the CacheNode.
 	missing sync.Map
 	// queue is the controller's queue; nil before the controller starts.
 	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
@@ -70,7 +71,7 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CachePurge{}, purgesOf,
 		func(object client.Object) []string {
-			return []string{object.(*v1alpha1.CachePurge).Spec.CacheNode} //nolint:forcetypeassert // of its type only
+			return []string{object.(*v1alpha1.CachePurge).Spec.CacheNode} //nolint:forcetypeassert // always a CachePurge
 		})
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // toPurged returns the request for the CacheNode that a CachePurge names.
 func toPurged(_ context.Context, object client.Object) []reconcile.Request {
-	name := object.(*v1alpha1.CachePurge).Spec.CacheNode //nolint:forcetypeassert // of its type only
+	name := object.(*v1alpha1.CachePurge).Spec.CacheNode //nolint:forcetypeassert // always a CachePurge
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
 }
 
@@ -145,7 +146,7 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 func (r *PurgeReconciler) journal(cacheNode *v1alpha1.CacheNode) *journal {
 	name := client.ObjectKeyFromObject(cacheNode)
 	known, _ := r.journals.LoadOrStore(name, newJournal(cacheNode.UID))
-	j := known.(*journal) //nolint:forcetypeassert // nothing else is there
+	j := known.(*journal) //nolint:forcetypeassert // the map stores only journals
 	if j.uid != cacheNode.UID {
 		j = newJournal(cacheNode.UID)
 		r.journals.Store(name, j)

@@ -32,8 +32,8 @@ type journal struct {
 
 func newJournal(uid types.UID) *journal { return &journal{uid: uid, log: purge.NewLog(0)} }
 
-// forgetLost removes purges from the list of those that have lost their place. It removes a purge that was deleted,
-// that has a new place, or that has no place in the operator's cache either.
+// forgetLost updates the list of purges that have lost their place. It removes a purge from the list in three cases:
+// the purge was deleted, it has a new place, or the operator's cache shows no place for it.
 func (j *journal) forgetLost(purges []v1alpha1.CachePurge) {
 	still := map[types.UID]bool{}
 	for i := range purges {
@@ -44,8 +44,9 @@ func (j *journal) forgetLost(purges []v1alpha1.CachePurge) {
 	maps.DeleteFunc(j.lost, func(uid types.UID, _ bool) bool { return !still[uid] })
 }
 
-// commit writes the journal that results from the actions and from the purges that get a place. All of that is one
-// write or a few writes. A write fails if another operator has written the journal since it was read.
+// commit writes the journal that results from the actions and from the purges that get a place. It writes all of
+// these changes at once, or in a few writes. A write fails if another operator has written the journal since it was
+// read.
 func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal, a purge.Actions) error {
 	next := j.log.Follow(a, p.state.Now)
 	if a.Compact {
@@ -56,7 +57,7 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal, a 
 	}
 	versions, err := r.writeLog(ctx, p.cacheNode, next, j.versions)
 	if err != nil {
-		j.isRead = false // somebody else has written it, or we do not know
+		j.isRead = false // somebody else wrote the journal, or it is not known whether our write succeeded
 		return err
 	}
 	j.log, j.versions, p.state.Log = next, versions, next
@@ -76,7 +77,7 @@ func (r *PurgeReconciler) admit(ctx context.Context, p *purging, next *purge.Log
 			}
 		}
 		for i, cp := range some {
-			if !isFull && specs[i] != nil { // nil: deleted meanwhile
+			if !isFull && specs[i] != nil { // nil if the purge was deleted meanwhile
 				isFull = !p.place(next, cp, *specs[i], applied)
 			}
 			if isFull {
@@ -102,8 +103,8 @@ func (p *purging) hold(cp *v1alpha1.CachePurge, message string) {
 	p.state.Held[cp.UID] = purge.Held{Message: message}
 }
 
-// specsAtOnce is the number of CachePurge specs that are read at the same time. A spec has at most 256 KiB, or at
-// most 2 MiB if it was created before that limit.
+// specsAtOnce is the number of CachePurge specs that are read at the same time. A spec has at most 256 KiB. A spec
+// from the time before this limit existed has at most 2 MiB.
 const specsAtOnce = 8
 
 // specs reads the specs of CachePurges from the API server. The entry of a purge that was deleted is nil.

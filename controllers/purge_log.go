@@ -37,7 +37,7 @@ func (r *PurgeReconciler) load(
 	if err != nil {
 		return false, 0, err
 	}
-	if j.isRead { // somebody has deleted some of it, or the cache is behind our own writes
+	if j.isRead { // ConfigMaps of the journal were deleted, or the cache lags behind our own writes
 		missing := j.missing(stored)
 		for _, slot := range missing {
 			j.versions[slot] = ""
@@ -45,7 +45,7 @@ func (r *PurgeReconciler) load(
 		j.log.Rewrite(missing)
 		return true, 0, nil
 	}
-	if isWhole := j.read(ctx, stored); isWhole { // no agent is asked then: its place could empty all caches
+	if isWhole := j.read(ctx, stored); isWhole { // do not use the agents' places, which could empty all caches
 		j.isRead = true
 		return true, 0, nil
 	}
@@ -54,15 +54,16 @@ func (r *PurgeReconciler) load(
 	}
 	j.isRead, j.obeyed = true, nil
 	if j.log.Head == 0 || j.log.Head < last {
-		// The end of the journal is lost, or all of it. The new journal begins at the last place that anybody knows. A disk
-		// at this place has missed no purge that was reported as applied.
+		// The end of the journal or the whole journal is lost. The new journal begins at the highest place that an agent or
+		// a purge reports. A disk at this place has missed no purge that was reported as applied.
 		j.log.Restart(last)
 	}
 	return j.log.Head > 0, 0, r.losePlaces(ctx, p, j)
 }
 
-// losePlaces records in the statuses of purges that their places were lost with a journal. That happens before the
-// next journal is written. Otherwise its readers would take these places for the places of purges that have ended.
+// losePlaces records in the statuses of purges that their places were lost with a journal. It does so before the next
+// journal is written. Otherwise, readers of the next journal would take the lost places for the places of purges that
+// have ended.
 func (r *PurgeReconciler) losePlaces(ctx context.Context, p *purging, j *journal) error {
 	j.lost = p.state.Unfinished(j.log.Floor)
 	p.state.Lost = j.lost

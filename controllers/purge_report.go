@@ -16,9 +16,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// stripPurge keeps only the parts of a CachePurge that the operator needs of all CachePurges. It drops the list of
-// what is purged, which a pass reads from the API server when the purge gets a place. It also drops the metadata that
-// tenants can write.
+// stripPurge keeps only the parts that the operator needs for every CachePurge. It drops the list of what is purged:
+// a pass reads this list from the API server when the purge gets a place. It also drops the metadata that tenants can
+// write.
 func stripPurge(cp *v1alpha1.CachePurge) {
 	cp.Annotations, cp.Labels, cp.OwnerReferences, cp.Finalizers = nil, nil, nil, nil
 	cp.Spec = v1alpha1.CachePurgeSpec{
@@ -29,7 +29,7 @@ func stripPurge(cp *v1alpha1.CachePurge) {
 	}
 }
 
-// orphans reports for purges that their CacheNode does not exist.
+// orphans writes into the statuses of purges that their CacheNode does not exist.
 func (r *PurgeReconciler) orphans(
 	ctx context.Context, p *purging, cacheNode types.NamespacedName,
 ) (reconcile.Result, error) {
@@ -38,7 +38,7 @@ func (r *PurgeReconciler) orphans(
 		return reconcile.Result{}, nil
 	}
 	since, _ := r.missing.LoadOrStore(cacheNode, p.state.Now)
-	changes, due := p.state.Orphans(since.(time.Time)) //nolint:forcetypeassert // nothing else is there
+	changes, due := p.state.Orphans(since.(time.Time)) //nolint:forcetypeassert // the map stores only times
 	return r.report(ctx, p, changes, purge.MissingTTL, due)
 }
 
@@ -46,8 +46,8 @@ func (r *PurgeReconciler) orphans(
 // would delay new purges.
 const reportAtOnce = 8
 
-// report writes statuses and deletes finished purges whose time to live has ended. The next pass is due after a time,
-// or earlier if a purge must be deleted before.
+// report writes statuses and deletes finished purges whose time to live has ended. due is the time until the next
+// pass. If a purge must be deleted earlier, the next pass is at that time.
 func (r *PurgeReconciler) report(
 	ctx context.Context, p *purging, changes []purge.Change, ttl, due time.Duration,
 ) (reconcile.Result, error) {
@@ -75,7 +75,7 @@ func (r *PurgeReconciler) write(ctx context.Context, change purge.Change) error 
 	written := cp.DeepCopy() // Patch fills it with the API server's answer, which contains all that is purged
 	written.Status = change.Next
 	err := r.Status().Patch(ctx, written, client.MergeFrom(cp), client.FieldOwner(naming.FieldManager))
-	if err == nil || apierrors.IsNotFound(err) { // deleted since it was read: the journal contains it
+	if err == nil || apierrors.IsNotFound(err) { // if it was deleted meanwhile, the journal contains it
 		cp.Status = change.Next
 		return nil
 	}

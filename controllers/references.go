@@ -102,7 +102,7 @@ func validity(pair tls.Certificate) *v1alpha1.CertificateStatus {
 	for _, der := range pair.Certificate[1:] {
 		c, err := x509.ParseCertificate(der)
 		if err != nil {
-			continue // nginx serves it, and clients judge it
+			continue // nginx sends also a certificate that cannot be parsed, and clients decide about it
 		}
 		if c.NotBefore.After(from) {
 			from = c.NotBefore
@@ -225,7 +225,7 @@ func (r references) unmet(ctx context.Context, cacheNode *v1alpha1.CacheNode, s 
 		key := client.ObjectKey{
 			Namespace: ptr.Deref(server.Service.Namespace, cacheNode.Namespace), Name: server.Service.Name,
 		}
-		if err := r.metadata.Get(ctx, key, service); apierrors.IsNotFound(err) { // other errors: it may exist
+		if err := r.metadata.Get(ctx, key, service); apierrors.IsNotFound(err) { // after another error, it may exist
 			list = append(list, fmt.Sprintf("spec.origin.servers[%d].service: "+
 				"Service %q in namespace %q does not exist, so requests to it get 502: create it, or name another",
 				i, key.Name, key.Namespace))

@@ -55,7 +55,7 @@ func checked(object client.Object, remake bool) client.Object {
 // and the new StatefulSet adopts the pods.
 func deleteSet(ctx context.Context, c client.Client, set *appsv1.StatefulSet) error {
 	if !set.DeletionTimestamp.IsZero() {
-		return nil // an event reports the end of the deletion
+		return nil // an event starts another pass when the deletion has ended
 	}
 	log.FromContext(ctx).Info("recreates the StatefulSet for other claim templates")
 	gone := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}

@@ -51,8 +51,8 @@ func (r *CacheNodeReconciler) report(
 	return next, nil
 }
 
-// reportFailure writes an error into the status if the error keeps the operator from observing anything and has
-// lasted.
+// reportFailure handles an error that keeps the operator from observing anything. It writes the error into the status
+// if the error has lasted for some time, or is sure to last.
 func (r *CacheNodeReconciler) reportFailure(ctx context.Context, s scope, err error) (next lasting, _ error) {
 	next = s.last
 	failure, _ := next.failure(err, s.now)
@@ -95,9 +95,9 @@ func (l *lasting) catchUp(cacheNode *v1alpha1.CacheNode) {
 	l.written.Status.DeepCopyInto(&cacheNode.Status)
 }
 
-// failure returns the error of a pass if the status is to show the error. That is so if the error has lasted for some
-// time, or is sure to last. Most errors are transient: incomplete is true for them. If only the cache lags behind,
-// the status shows that later than other errors.
+// failure returns the error of a pass if the status must show it, because the error has lasted for some time or is
+// sure to last. Otherwise, incomplete is true if there is an error: most errors are transient. An error that only
+// means that the cache lags behind is shown later than other errors.
 func (l *lasting) failure(err error, now time.Time) (failure error, incomplete bool) {
 	other := withoutStale(err)
 	l.failing = began(l.failing, other != nil, now)
@@ -113,8 +113,8 @@ func (l *lasting) failure(err error, now time.Time) (failure error, incomplete b
 	return nil, true
 }
 
-// began returns the time at which a state began: since if the state goes on, now if it is new. If the state is over,
-// it returns the zero time.
+// began returns the time at which a state began. If the state held before and still holds, this is since. If the
+// state is new, this is now. If the state does not hold, which the argument is tells, began returns the zero time.
 func began(since time.Time, is bool, now time.Time) time.Time {
 	switch {
 	case !is:

@@ -124,7 +124,7 @@ func CacheOptions() cache.Options {
 	mine := cache.ByObject{Label: naming.Managed()}
 	pods := cache.ByObject{Label: naming.Managed(), Transform: stripPod}
 	return cache.Options{
-		DefaultTransform: stripTenants, // not by kind: the CustomResourceDefinition of CachePurge can be missing
+		DefaultTransform: stripTenants, // for all kinds: an entry for CachePurge would need its CRD, which can be missing
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.StatefulSet{}:           mine,
 			&corev1.ConfigMap{}:             mine,

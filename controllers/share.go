@@ -20,7 +20,7 @@ import (
 )
 
 // share decides which pods own keys, if routing.mode is Sharded. If keys move from one disk to another, it also
-// decides from which disks these keys are filled.
+// decides from which disks the new disks fetch the objects of these keys.
 func (r *CacheNodeReconciler) share(
 	ctx context.Context, s scope, o observed, w wanted, out *outcome,
 ) (d fleet.Decision, err error) {
@@ -99,7 +99,7 @@ func (r *CacheNodeReconciler) sharingInput(
 	return in, nil
 }
 
-// knowSharing returns true if all ready pods route by the owners of keys in the ConfigMap.
+// knowSharing returns true if all ready pods already use the owners of keys that the ConfigMap defines.
 func (o observed) knowSharing() bool {
 	return !slices.ContainsFunc(o.pods, func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp.IsZero() && storage.IsReady(&pod) &&

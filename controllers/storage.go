@@ -13,8 +13,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/reader"
 )
 
-// pathAgain is how long a pass waits before it looks again for a free path. If a node changes or a volume of this
-// operator is deleted, a pass follows at once. Only the volumes of others are not watched.
+// pathAgain is the time after which another pass looks for a free path. If a node changes or a volume of this
+// operator is deleted, a pass follows at once. Volumes of others are not watched, so a change of these volumes starts
+// no pass.
 const pathAgain = 10 * time.Minute
 
 // stored contains the state from which the storage of a CacheNode was planned, and the plan.
@@ -53,8 +54,8 @@ func (r *CacheNodeReconciler) planStorage(ctx context.Context, s scope, o observ
 	return plan
 }
 
-// execute calls do with an executor. Then it adds to the outcome what the executor waits for and what the executor
-// has done.
+// execute calls the function do with an executor. Then it adds to the outcome what the executor waits for and what
+// the executor has done.
 func (r *CacheNodeReconciler) execute(s scope, out *outcome, do func(*executor.Executor) error) error {
 	e := executor.Executor{Client: r.Client, Live: r.Live, CacheNode: s.cacheNode}
 	err := do(&e)
@@ -75,7 +76,7 @@ func checkStorage(o observed) error {
 	follow := o.storage.actions.Follow
 	switch {
 	case o.storage.err != nil:
-		return nil // it is reported anyway, and keeps the spec from being followed
+		return nil // the pass reports this error, and does not carry out the spec
 	case follow.Invalid != nil:
 		return &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: follow.Invalid.Error(), Stalled: true}
 	case follow.NoNode:
@@ -120,8 +121,8 @@ func volumeProblem(follow storage.Follow) *status.Problem {
 	return nil
 }
 
-// volumeWarnings returns a warning about the volumes without which a running CacheNode goes on. It leaves out volumes
-// beyond the limit of the namespace, because Degraded reports these.
+// volumeWarnings returns a warning about the volumes that a running CacheNode lacks because other volumes use their
+// paths. It leaves out volumes beyond the limit of the namespace, because the condition Degraded reports them.
 func volumeWarnings(follow storage.Follow) []string {
 	if problem := volumeProblem(follow); problem != nil && follow.TooMany == "" {
 		return []string{problem.Message}

@@ -78,8 +78,8 @@ func (r *CacheNodeReconciler) render(cacheNode effective.CacheNode, bundle strin
 	return target, nil
 }
 
-// tryOut renders the configuration with nominal facts, unless it has done so before. Most passes handle an unchanged
-// CacheNode.
+// tryOut renders the configuration once, with assumed values for the facts that the agent of a pod measures. If it
+// has rendered the same configuration before, it does nothing, because most passes handle an unchanged CacheNode.
 func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, spec v1alpha1.CacheNodeSpec) error {
 	memory := spec.Pod.Resources.Limits.Memory().Value()
 	key := revision.ID + " " + strconv.FormatInt(memory, 10)
@@ -106,8 +106,8 @@ func moves(s scope, o observed, wanted agentapi.Revision) (*v1alpha1.KeyMovement
 	if movement == nil {
 		return nil, nil
 	}
-	// The reported number of bytes is the one from the beginning of the movement: disks fill and empty while the keys
-	// move.
+	// The status keeps the number of bytes that was measured at the beginning of the movement, because disks fill and
+	// empty while the keys move.
 	if said := s.cacheNode.Status.KeyMovement; said != nil && said.Name == movement.Name {
 		movement.Bytes = said.Bytes
 	}

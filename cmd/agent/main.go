@@ -65,7 +65,7 @@ func run(args []string) error {
 		Listener: layout.ListenerDir, Owner: layout.OwnerDir, Peer: layout.PeerDir,
 		Purges: layout.PurgesDir, ResolvConf: "/etc/resolv.conf",
 	}
-	paths.Hostname, _ = os.Hostname() // "" is the name of no pod
+	paths.Hostname, _ = os.Hostname() // after an error, the name is "", which no pod has
 	flags.StringVar(&paths.Config, "config", layout.ConfigDir, "")
 	flags.StringVar(&paths.PodInfo, "pod", layout.PodInfoDir, "")
 	folder := flags.Bool("folder", false, "")
@@ -118,13 +118,13 @@ func install(dir string) error {
 	if err != nil {
 		return err
 	}
-	from, err := os.Open(self) //nolint:gosec // this program
+	from, err := os.Open(self) //nolint:gosec // the path of this program
 	if err != nil {
 		return err
 	}
 	defer func() { _ = from.Close() }()
 	path := filepath.Join(dir, "agent")
-	to, err := os.OpenFile(path+".next", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755) //nolint:gosec // a program
+	to, err := os.OpenFile(path+".next", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755) //nolint:gosec // executable
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// maxProblem is the largest number of bytes that are read of an error message.
+// maxProblem is the maximum number of bytes that ask reads of the agent's error message.
 const maxProblem = 4 << 10
 
 // ask passes a query to the agent of this pod, and copies the agent's answer to answer.

@@ -1,8 +1,8 @@
-// Command house prints the numbers by which the house is kept small: the methods of the largest values, the fields that
-// travel through a pass, the files that know the spec of a site, and the lines of each package. It reads the Go files
-// below the current folder, without tests and what is generated; with -at, those of a commit. With -words, it prints
-// the comments that say what a function "is", or what several values "do", and not what it returns or does, and fails
-// if there are any.
+// Command house prints numbers that show whether the code stays small: the methods of the largest types, the fields
+// that a pass carries, the files that read the spec of a site, and the lines of each package. It reads the Go files
+// below the current folder, without tests and generated files. With -at, it reads the files of a commit instead. With
+// -words, it prints the functions whose doc comment does not continue with a verb such as "returns" after the name.
+// In this case, it fails if there are such functions.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"strings"
 )
 
-// parts are the folders with what runs in a cluster or on a user's machine.
+// parts are the folders with the code that runs in a cluster or on a user's machine.
 var parts = []string{"api", "cmd", "controllers", "internal"}
 
 func main() {
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// count prints what the current folder has, or a commit.
+// count prints the numbers of the current folder, or of a commit.
 func count(at string, words bool) (err error) {
 	if at != "" {
 		var folder string
@@ -72,13 +72,13 @@ func count(at string, words bool) (err error) {
 	return nil
 }
 
-// house is what has been counted.
+// house contains the counts.
 type house struct {
 	methods map[string]int // by package and type
 	lines   map[string]int // by package
 	structs map[string]*ast.StructType
 	sites   map[string]int // selectors of a site's spec, by file
-	// narrated has the places of comments that say what a function is.
+	// narrated lists the functions whose doc comment says what the function is, each with its file.
 	narrated []string
 }
 
@@ -88,7 +88,7 @@ func (h *house) read(folder string) error {
 			return err
 		}
 		name := entry.Name()
-		if name == "nginxtest" { // serves tests alone
+		if name == "nginxtest" { // only for tests
 			return fs.SkipDir
 		}
 		if entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
@@ -143,13 +143,14 @@ func (h *house) function(path string, f *ast.FuncDecl) {
 	}
 }
 
-// says returns true for a word that says what a function does, as "returns" and no "is" or "say" does.
+// says returns true for a word that says what a function does, such as "returns". It returns false for words such as
+// "is" and "say".
 func says(word string) bool {
 	word = strings.TrimRight(word, ",.;:")
 	return strings.HasSuffix(word, "s") && !slices.Contains([]string{"is", "has"}, word)
 }
 
-// ofSite returns true for a part of a spec that each site will have: X.Spec.Origin, spec.Hosts and the like.
+// ofSite returns true for a part of a spec that belongs to a site, such as X.Spec.Origin or spec.Hosts.
 func ofSite(s *ast.SelectorExpr) bool {
 	if !slices.Contains([]string{"Origin", "Hosts", "Cache"}, s.Sel.Name) {
 		return false
@@ -163,7 +164,7 @@ func ofSite(s *ast.SelectorExpr) bool {
 	return false
 }
 
-// fields returns how many fields a struct has, with those of the structs of its package that it embeds.
+// fields returns the number of fields of a struct, including the fields of embedded structs of the same package.
 func (h *house) fields(folder, name string) (n int) {
 	s := h.structs[folder+"."+name]
 	if s == nil {
@@ -179,7 +180,7 @@ func (h *house) fields(folder, name string) (n int) {
 	return n
 }
 
-// allMethods returns how many methods a type has, with those of the types of its package that it embeds.
+// allMethods returns the number of methods of a type, including the methods of embedded types of the same package.
 func (h *house) allMethods(name string) (n int) {
 	n = h.methods[name]
 	s := h.structs[name]
@@ -198,7 +199,7 @@ func (h *house) allMethods(name string) (n int) {
 	return n
 }
 
-// withEmbedded returns the methods of all types, with those of the types that they embed.
+// withEmbedded returns the number of methods of each struct, including the methods of embedded types.
 func (h *house) withEmbedded() map[string]int {
 	all := map[string]int{}
 	for name := range h.structs {

@@ -27,8 +27,8 @@ func layers(page string) (rows [][]string) {
 	return rows
 }
 
-// layerOf returns the row of a package: the one that names it, or else the one that names the nearest folder above it;
-// -1 if none does.
+// layerOf returns the index of the row that names a package. If no row names the package, the row of the nearest
+// folder above the package counts. The result is -1 if there is no such row.
 func layerOf(rows [][]string, name string) int {
 	for {
 		if i := slices.IndexFunc(rows, func(row []string) bool { return slices.Contains(row, name) }); i >= 0 {
@@ -42,7 +42,7 @@ func layerOf(rows [][]string, name string) int {
 	}
 }
 
-// check says what is wrong.
+// check returns a description of each problem.
 func check(rows [][]string, globs []string, packages []goPackage) (problems []string) {
 	for _, p := range packages {
 		layer := layerOf(rows, p.name)
@@ -62,7 +62,7 @@ func check(rows [][]string, globs []string, packages []goPackage) (problems []st
 	return problems
 }
 
-// isIn returns true for a glob of depguard that the files of the package match.
+// isIn returns true if a glob of depguard matches the files of the package.
 func (p goPackage) isIn(glob string) bool {
 	folder, isGlob := strings.CutPrefix(glob, "**/")
 	if below, ok := strings.CutSuffix(folder, "/**"); ok {

@@ -1,6 +1,7 @@
-// Command layers prints the packages of the project by layer, each with the packages of the project that it imports. It
-// fails if an import points to a layer above, if a package is in no layer, or if no rule of depguard is about a package
-// of internal. The layers are the rows of the table in docs/concepts/architecture.md.
+// Command layers prints the packages of the project by layer. For each package, it lists the packages of the project
+// that the package imports. It fails if an import points to a layer above, if a package is in no layer, or if no rule
+// of depguard matches a package below internal. The layers are the rows of the table in
+// docs/concepts/architecture.md.
 package main
 
 import (
@@ -54,13 +55,13 @@ func main() {
 	}
 }
 
-// goPackage is a package of the project, and which others it imports.
+// goPackage is a package of the project, with the packages of the project that it imports.
 type goPackage struct {
 	name    string
 	imports []string
 }
 
-// String returns the package with what it imports.
+// String returns the name of the package and the names of the packages that it imports.
 func (p goPackage) String() string {
 	if len(p.imports) == 0 {
 		return p.name
@@ -96,8 +97,8 @@ func list() (packages []goPackage, err error) {
 	}
 }
 
-// rules reads for which files depguard has rules. A rule that is not about packages of the project does not count, nor
-// does one that is about all of internal.
+// rules returns the globs of the files to which rules of depguard apply. It skips rules that deny no package of the
+// project, and the glob that matches all of internal.
 func rules() (globs []string, err error) {
 	text, err := os.ReadFile(config)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	Updated   Outcome = "updated"
 )
 
-// Applier applies objects. It is safe for concurrent use if its readers are.
+// Applier applies objects. It is safe for concurrent use if its client and Live are safe for concurrent use.
 type Applier struct {
 	client.Client
 	// Live reads from the API server. The client's cache may contain only our own objects, so an object that is missing
@@ -60,9 +60,9 @@ func (e *TakenError) Error() string {
 // not contain is created; the API server creates it only if it does not exist. The error is [ErrStale] in two cases:
 // the cache lacks an object of ours that exists, or still shows an object that is gone.
 //
-// No write is needed if two facts hold. The hash on the live object equals the hash of desired, so desired has lost
-// no field since. Every field of desired is in the live object with the same value, so nobody has changed a field by
-// hand.
+// No write is needed if two facts hold. First, the hash on the live object equals the hash of desired, so desired has
+// lost no field since the last write. Second, the live object contains every field of desired with the same value, so
+// nobody has changed such a field by hand.
 func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructured.Unstructured, Outcome, error) {
 	want, err := toUnstructured(desired)
 	if err != nil {
@@ -160,7 +160,7 @@ func (a Applier) Check(ctx context.Context, desired client.Object) error {
 	if wasApplied(live, want) {
 		return nil
 	}
-	if err := a.takeFromCreation(ctx, want); err != nil { // or fields that are no longer wanted stay
+	if err := a.takeFromCreation(ctx, want); err != nil { // otherwise, fields that are no longer wanted stay
 		return err
 	}
 	return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want),

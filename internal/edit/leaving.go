@@ -12,15 +12,15 @@ type Removal struct {
 	// Stable are the disks of the revision that all pods have run. Candidate are the disks of the revision that is being
 	// rolled out, if there is one. Wanted are the disks of the spec.
 	Stable, Candidate, Wanted []v1alpha1.Disk
-	// Source returns true for a disk from which other disks fill.
+	// Source returns true for a disk from which other disks fetch objects at the moment.
 	Source func(disk string) bool
 	// MayBegin returns true for a disk that can be read, if the agents of the pods know leaving disks.
 	MayBegin func(disk string) bool
 }
 
-// Leaving returns the leaving disks: the spec no longer has them, and they stay in the pods until the hand-over ends.
-// They own no keys, and the other disks fill from them. A disk leaves only once: a disk that the pods have already
-// lost does not come back.
+// Leaving returns the leaving disks: disks that the spec no longer contains, and that stay in the pods until the
+// hand-over ends. They own no keys, and the other disks fetch objects from them. A disk leaves only once: if the pods
+// no longer have a disk, it does not come back.
 //
 // The result is empty if the spec has a disk that the pods lack. The pods are then replaced at once, without the old
 // disks.
@@ -35,7 +35,7 @@ func Leaving(r Removal) (leaving []v1alpha1.Disk) {
 			continue
 		}
 		if len(r.Candidate) > 0 && find(r.Candidate, d.Name) == nil {
-			continue // the pods have lost it
+			continue // the pods no longer have it
 		}
 		stays := r.MayBegin
 		if r.leaves(d.Name) {

@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// reasonTooMany is the reason of the condition Accepted for a route beyond the CacheNode's bounds. The Gateway API has
-// no reason for that.
+// reasonTooMany is the reason of the condition Accepted for a route that exceeds the CacheNode's limits. The Gateway
+// API defines no reason for this case.
 const reasonTooMany = "TooManyRoutes"
 
 // attachRoutes attaches each route to the listeners that its parents name, and completes the table. The oldest routes
@@ -35,7 +35,7 @@ func (d *decision) attachRoutes() {
 	}
 }
 
-// tooMany returns the problem of one more route of a namespace, if the CacheNode allows no more.
+// tooMany returns a problem if the CacheNode allows no further route of the namespace; nil otherwise.
 func (d *decision) tooMany(namespace string, inNamespace map[string]int) *problem {
 	if most := d.Fleet.MaxRoutesPerNamespace; inNamespace[namespace] >= most {
 		return problemf(reasonTooMany,
@@ -49,7 +49,8 @@ func (d *decision) tooMany(namespace string, inNamespace map[string]int) *proble
 	return nil
 }
 
-// attach attaches a route, and returns true if a listener has it. tooMany is not nil if no listener may have it.
+// attach attaches a route, and returns true if at least one listener accepts it. If tooMany is not nil, no listener
+// may accept the route.
 func (d *decision) attach(r *gw.HTTPRoute, tooMany *problem) bool {
 	compiled := d.compile(r)
 	position, attached := len(d.result.Table.Routes), false
@@ -95,8 +96,8 @@ func (d *decision) gatewayOf(ref gw.ParentReference, namespace string) *gw.Gatew
 	return &d.Gateways[i]
 }
 
-// hostsOf returns the listeners that a reference to a Gateway means, with the hosts of the route that each accepts.
-// Otherwise, it returns why there is none.
+// hostsOf returns the listeners that a reference to a Gateway means. For each listener, it returns the hosts that
+// both the listener and the route accept. If there is no such listener, refused is the reason.
 func (d *decision) hostsOf(ref gw.ParentReference, g *gw.Gateway, r *gw.HTTPRoute) (
 	hosts map[*listener][]routes.Host, refused *problem,
 ) {
@@ -140,7 +141,7 @@ func union(hosts, more []routes.Host) []routes.Host {
 	return slices.Compact(hosts)
 }
 
-// tableListener returns the listener as it is in the table.
+// tableListener returns the entry of the table for a listener.
 func (d *decision) tableListener(l *listener) routes.Listener {
 	entry := routes.Listener{
 		Gateway: nameOf(l.gateway).String(), Name: string(l.Name), Port: l.Port, PodPort: l.podPort, Host: l.host(),

@@ -11,7 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// backends returns the backends of a rule. unresolved is the first reference that cannot be used.
+// backends returns the backends of a rule. unresolved is the problem of the first reference that cannot be used; nil
+// if there is none.
 func (d *decision) backends(at, namespace string, refs []gw.HTTPBackendRef) (
 	backends []routes.Backend, unresolved *problem,
 ) {

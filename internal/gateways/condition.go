@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// problem is the reason of a condition, and what a person should do about it.
+// problem contains the reason of a condition, and a message about what a person should do.
 type problem struct{ reason, message string }
 
 func problemf[R ~string](reason R, format string, args ...any) *problem {
@@ -23,8 +23,9 @@ func firstOf(problems ...*problem) *problem {
 	return nil
 }
 
-// unless returns a condition of an object of a generation: false with the problem, or true with the reason fine if
-// there is no problem. Its time is set when it is written.
+// unless returns a condition for the given generation of an object. If there is a problem, the condition is false,
+// with the reason and the message of the problem. Otherwise, the condition is true, with the reason fine. The time of
+// the condition is set when the condition is written.
 func unless[T, R ~string](p *problem, kind T, fine R, generation int64) metav1.Condition {
 	c := metav1.Condition{
 		Type: string(kind), Status: metav1.ConditionTrue, Reason: string(fine), ObservedGeneration: generation,
@@ -35,7 +36,7 @@ func unless[T, R ~string](p *problem, kind T, fine R, generation int64) metav1.C
 	return c
 }
 
-// ifAny returns what unless returns, for a condition that is true if there is a problem.
+// ifAny does the same as unless, but the condition is true if there is a problem, and false otherwise.
 func ifAny[T, R ~string](p *problem, kind T, fine R, generation int64) metav1.Condition {
 	c := unless(p, kind, fine, generation)
 	if p != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// filter adds a filter to a rule; problem says why it cannot.
+// filter adds a filter to a rule. problem says why the filter cannot be added; "" if there is no problem.
 func filter(at string, f gw.HTTPRouteFilter, rule *routes.Rule) (problem string) {
 	switch f.Type {
 	case gw.HTTPRouteFilterRequestHeaderModifier:
@@ -53,7 +53,7 @@ var ownHeaders = []string{
 	"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
 }
 
-// headerValue matches the values that nginx sends as they are.
+// headerValue matches the header values that nginx sends unchanged.
 var headerValue = regexp.MustCompile(`^[!-#%-~]([ -#%-~]*[!-#%-~])?$`)
 
 func headerChanges(at string, f gw.HTTPHeaderFilter) (changes routes.HeaderChanges, problem string) {

@@ -16,21 +16,22 @@ import (
 type listener struct {
 	gw.Listener
 	gateway *gw.Gateway
-	// podPort is 0 if no port of the pods is for the listener.
+	// podPort is the port of the pods for the listener; 0 if there is none.
 	podPort int32
-	// refused, conflicted and unresolved are what is wrong with the listener; each is nil if nothing is.
+	// refused, conflicted and unresolved are the problems of the listener; each is nil if there is no such problem.
 	refused, conflicted, unresolved *problem
-	// attached are the hosts of the routes that are attached, by position in the table.
+	// attached contains, for each attached route, the hosts that both the route and the listener accept. The key is the
+	// position of the route in the table.
 	attached map[int][]routes.Host
 }
 
 const httpRoute gw.Kind = "HTTPRoute"
 
-// reasonNamespace is the reason of the condition Accepted for a Gateway of a namespace that the CacheNode does not
-// serve, and for its listeners. The Gateway API has no reason for that.
+// reasonNamespace is the reason of the condition Accepted for a Gateway in a namespace that the CacheNode does not
+// serve, and for the listeners of this Gateway. The Gateway API defines no reason for this case.
 const reasonNamespace = "NamespaceNotAllowed"
 
-// readListeners decides what each listener of each Gateway is, without its routes.
+// readListeners adds the listeners of all Gateways with their problems, but without their routes.
 func (d *decision) readListeners() {
 	for i := range d.Gateways {
 		g := &d.Gateways[i]
@@ -56,7 +57,7 @@ func (l *listener) serves() bool {
 	return l.refused == nil && l.conflicted == nil && (l.unresolved == nil || l.Protocol == gw.HTTPProtocolType)
 }
 
-// refuses returns what keeps a listener from being accepted.
+// refuses returns the problem that keeps a listener from being accepted; nil if there is none.
 func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 	if !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace) {
 		return problemf(reasonNamespace,
@@ -97,7 +98,7 @@ func isHTTPRoute(k gw.RouteGroupKind) bool {
 	return k.Kind == httpRoute && ptr.Deref(k.Group, gw.GroupName) == gw.GroupName
 }
 
-// unresolved returns which reference of a listener leads to nothing that can be used.
+// unresolved returns the problem of the first reference of a listener that cannot be used; nil if there is none.
 func (d *decision) unresolved(g *gw.Gateway, l gw.Listener) *problem {
 	if l.AllowedRoutes != nil {
 		for _, k := range l.AllowedRoutes.Kinds {
@@ -121,7 +122,7 @@ func (d *decision) unresolved(g *gw.Gateway, l gw.Listener) *problem {
 	return nil
 }
 
-// certificate returns what is wrong with a reference to a certificate.
+// certificate returns the problem of a reference to a certificate; nil if there is none.
 func (d *decision) certificate(g *gw.Gateway, ref gw.SecretObjectReference) *problem {
 	group, kind := ptr.Deref(ref.Group, ""), ptr.Deref(ref.Kind, "Secret")
 	if group != "" || kind != "Secret" {
@@ -146,8 +147,8 @@ func (d *decision) certificate(g *gw.Gateway, ref gw.SecretObjectReference) *pro
 	return nil
 }
 
-// conflicts returns the conflict of a listener with an earlier or later listener of its Gateway. Listeners of one port
-// have one protocol and different hosts.
+// conflicts returns the conflict of a listener with an earlier or later listener of its Gateway; nil if there is
+// none. Listeners on the same port must have the same protocol and different hosts.
 func conflicts(l *listener, all []*listener) *problem {
 	for _, other := range all {
 		if other == l || other.Port != l.Port {
@@ -183,12 +184,13 @@ func (l *listener) conditions(served map[int32]bool) []metav1.Condition {
 	}
 }
 
-// isNamed returns true if a reference to a parent can mean the listener.
+// isNamed returns true if the listener matches the sectionName and the port of a reference to its Gateway. A field
+// that is not set matches every listener.
 func (l *listener) isNamed(ref gw.ParentReference) bool {
 	return (ref.SectionName == nil || *ref.SectionName == l.Name) && (ref.Port == nil || *ref.Port == l.Port)
 }
 
-// hosts returns the hosts that both the listener and a route accept. A route without hosts accepts all.
+// hosts returns the hosts that both the listener and a route accept. A route without hosts accepts all hosts.
 func (l *listener) hosts(of []gw.Hostname) (hosts []routes.Host) {
 	if len(of) == 0 {
 		return []routes.Host{l.host()}

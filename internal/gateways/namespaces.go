@@ -9,7 +9,8 @@ import (
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// allows returns true if namespaces include a namespace. own is the namespace of the object that allows them.
+// allows returns true if allowed includes the given namespace. own is the namespace of the object that contains
+// allowed.
 func (d *decision) allows(allowed *gw.RouteNamespaces, own, namespace string) bool {
 	if allowed == nil {
 		return own == namespace
@@ -22,13 +23,13 @@ func (d *decision) allows(allowed *gw.RouteNamespaces, own, namespace string) bo
 		return err == nil && selector.Matches(labels.Set(d.Namespaces[namespace].Labels))
 	case gw.NamespacesFromSame:
 		return own == namespace
-	default: // None, and what a later version of the API may have
+	default: // None, and values that a later version of the API may add
 		return false
 	}
 }
 
-// grants returns true if a ReferenceGrant lets an object of a kind and a namespace refer to an object of a kind of
-// Kubernetes' core in another namespace.
+// grants returns true if a ReferenceGrant in the given namespace allows references to an object of the core API group
+// there. from contains the kind and the namespace of the objects that refer to it.
 func (d *decision) grants(from gw.ReferenceGrantFrom, kind gw.Kind, namespace, name string) bool {
 	return slices.ContainsFunc(d.Grants, func(g gw.ReferenceGrant) bool {
 		return g.Namespace == namespace && slices.Contains(g.Spec.From, from) &&

@@ -6,12 +6,13 @@ import (
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// Range is a range of ports of the pods, with both ends.
+// Range is a range of ports of the pods, including From and To.
 type Range struct{ From, To int32 }
 
-// AssignPorts returns the ports of the pods for the ports of Gateways. kept are the ports that are assigned already,
-// also those of Gateways that are gone or have other listeners now: a pod may still serve them. So no other Gateway
-// gets such a port until the caller leaves it out of kept. A Gateway keeps its ports, unless they are out of range.
+// AssignPorts assigns a port of the pods to each port of a Gateway. kept contains the ports that are assigned
+// already. It also contains ports of Gateways that are gone or have other listeners now, because a pod may still
+// serve these ports. No other Gateway gets a port while the port is in kept. A Gateway keeps its ports, unless they
+// are out of range.
 //
 // If the range has too few ports, older Gateways get ports and newer ones do not.
 func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range) map[Port]int32 {
@@ -37,7 +38,7 @@ func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range) map[Port]in
 	return assigned
 }
 
-// wantedPorts returns the ports of Gateways, those of older Gateways first.
+// wantedPorts returns the ports of Gateways. The ports of older Gateways come first.
 func wantedPorts(of []gw.Gateway) (ports []Port) {
 	ordered := slices.Clone(of)
 	slices.SortFunc(ordered, func(a, b gw.Gateway) int { return byAge(&a, &b) })

@@ -30,7 +30,7 @@ func (d *decision) reportGateways() {
 			}
 			kinds := l.kinds()
 			if kinds == nil {
-				kinds = []gw.RouteGroupKind{} // an empty list is written, and a missing one is not
+				kinds = []gw.RouteGroupKind{} // the status must contain the list, even if it is empty
 			}
 			status.Listeners = append(status.Listeners, gw.ListenerStatus{
 				Name: l.Name, SupportedKinds: kinds, AttachedRoutes: int32(len(l.attached)), //nolint:gosec // see maxRoutes
@@ -42,8 +42,8 @@ func (d *decision) reportGateways() {
 	}
 }
 
-// gatewayConditions returns the conditions of a Gateway, of which a number of listeners are accepted and programmed.
-// invalid is true if something is wrong with a listener.
+// gatewayConditions returns the conditions of a Gateway. accepted and programmed are the numbers of its listeners
+// that are accepted and programmed. invalid is true if a listener has a problem.
 func (d *decision) gatewayConditions(g *gw.Gateway, accepted, programmed int, invalid bool) []metav1.Condition {
 	var refused, missing *problem
 	switch {
@@ -62,7 +62,7 @@ func (d *decision) gatewayConditions(g *gw.Gateway, accepted, programmed int, in
 		missing = problemf(gw.GatewayReasonPending, "not all ready pods listen on a port of the Gateway yet")
 	}
 	a := unless(refused, gw.GatewayConditionAccepted, gw.GatewayReasonAccepted, g.Generation)
-	if refused == nil && invalid { // true, with the reason of a problem
+	if refused == nil && invalid { // Accepted is true, but its reason names a problem
 		a.Reason, a.Message = string(gw.GatewayReasonListenersNotValid), "see the conditions of the listeners"
 	}
 	return []metav1.Condition{a, unless(missing, gw.GatewayConditionProgrammed, gw.GatewayReasonProgrammed, g.Generation)}

@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// compiled is a route as it is in the table, and what is wrong with it; each problem is nil if there is none.
+// compiled is a route in the form of the table, with its problems; each problem is nil if there is none.
 type compiled struct {
 	route routes.Route
 	// refused says why no rule can be served. partial says which rules are left out. unresolved says which backend
@@ -35,7 +35,8 @@ func (c compiled) conditions(refused *problem, generation int64) []metav1.Condit
 	return list
 }
 
-// compile turns an HTTPRoute into a route of the table. Rules that nginx or this version cannot do are left out.
+// compile turns an HTTPRoute into a route of the table. It leaves out rules that nginx or this version does not
+// support.
 func (d *decision) compile(r *gw.HTTPRoute) compiled {
 	c := compiled{route: routes.Route{Namespace: r.Namespace, Name: r.Name, Site: d.site(r)}}
 	var problems []string
@@ -51,7 +52,7 @@ func (d *decision) compile(r *gw.HTTPRoute) compiled {
 		c.route.Rules = append(c.route.Rules, compiledRule)
 	}
 	if len(problems) > 0 {
-		// The specification defines how the message begins.
+		// The specification of the Gateway API defines how the message begins.
 		c.partial = problemf(gw.RouteReasonUnsupportedValue, "Dropped Rule: %s", strings.Join(problems, "; "))
 		if len(c.route.Rules) == 0 {
 			c.refused = problemf(gw.RouteReasonUnsupportedValue, "%s", strings.Join(problems, "; "))
@@ -60,8 +61,9 @@ func (d *decision) compile(r *gw.HTTPRoute) compiled {
 	return c
 }
 
-// site returns the name of the site of a route. It begins with the namespace, so that a purge can name all sites of a
-// namespace. A namespace or a route that is deleted and created again is another site.
+// site returns the name of the site of a route. The name begins with digits of the namespace's UID, so that a purge
+// can name all sites of a namespace. If a namespace or a route is deleted and created again, its site gets another
+// name.
 func (d *decision) site(r *gw.HTTPRoute) string {
 	digits := func(uid types.UID, most int) string {
 		plain := strings.ReplaceAll(string(uid), "-", "")
@@ -70,7 +72,8 @@ func (d *decision) site(r *gw.HTTPRoute) string {
 	return digits(d.Namespaces[r.Namespace].UID, 12) + "." + digits(r.UID, 8) + "." + r.Name
 }
 
-// rule returns a rule without its backends; problem says what it asks for that is not supported.
+// rule returns a rule without its backends. problem says which part of the rule is not supported; "" if there is
+// none.
 func (d *decision) rule(at string, r gw.HTTPRouteRule) (rule routes.Rule, problem string) {
 	switch {
 	case r.Timeouts != nil:
@@ -81,7 +84,7 @@ func (d *decision) rule(at string, r gw.HTTPRouteRule) (rule routes.Rule, proble
 		return rule, at + ".sessionPersistence: is not supported: a cache answers for the backends"
 	}
 	matches := r.Matches
-	if len(matches) == 0 { // the API server sets this match
+	if len(matches) == 0 { // the default that the API server sets
 		matches = []gw.HTTPRouteMatch{{}}
 	}
 	for i, m := range matches {
@@ -107,7 +110,7 @@ func (d *decision) rule(at string, r gw.HTTPRouteRule) (rule routes.Rule, proble
 // headerName matches the names of headers for which nginx has variables.
 var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
 
-// match returns a match; problem says what it asks for that is not supported.
+// match returns a match. problem says which part of the match is not supported; "" if there is none.
 func match(at string, m gw.HTTPRouteMatch) (match routes.Match, problem string) {
 	match.Path = routes.Path{Value: "/"}
 	if m.Path != nil {
@@ -134,7 +137,7 @@ func match(at string, m gw.HTTPRouteMatch) (match routes.Match, problem string) 
 			return match, fmt.Sprintf("%s.name: %q is not supported: use letters, digits and hyphens", at, h.Name)
 		}
 		same := func(p routes.Pair) bool { return strings.EqualFold(p.Name, string(h.Name)) }
-		if !slices.ContainsFunc(match.Headers, same) { // of equivalent names, the first counts
+		if !slices.ContainsFunc(match.Headers, same) { // if a name occurs twice, the first one counts
 			match.Headers = append(match.Headers, routes.Pair{Name: strings.ToLower(string(h.Name)), Value: h.Value})
 		}
 	}

@@ -1,8 +1,8 @@
 // Package gateways turns the objects of the Gateway API into the routes of a fleet and the statuses of the objects. It
 // is pure: it decides what each object means, and its caller reads and writes the objects.
 //
-// It may import routes and naming. A new kind of object that attaches to a Gateway gets a file of its own, which adds
-// to [State] what it reads and to [Result] what it reports. What nginx does with a rule belongs in nginx/cache.
+// It may import routes and naming. A new kind of object that attaches to a Gateway gets its own file, adds its input
+// to [State] and adds its statuses to [Result]. How nginx carries out a rule belongs in nginx/cache.
 package gateways
 
 import (
@@ -15,23 +15,24 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// Controller is the controller of the GatewayClasses that belong to CacheNodes (GatewayClass.spec.controllerName).
+// Controller is the value of GatewayClass.spec.controllerName in the GatewayClasses that belong to CacheNodes.
 const Controller gw.GatewayController = "cachenode.io/gateway"
 
-// State is what the cluster contains that decides what a fleet serves.
+// State contains the objects and settings in the cluster that determine what a fleet serves.
 type State struct {
 	Fleet Fleet
-	// Gateways are the Gateways of the fleet's class. HTTPRoutes are the routes of which a parent may be one of them.
+	// Gateways are the Gateways of the fleet's class. HTTPRoutes are the routes that may have one of these Gateways as a
+	// parent.
 	Gateways   []gw.Gateway
 	HTTPRoutes []gw.HTTPRoute
 	Grants     []gw.ReferenceGrant
 	// Namespaces are the namespaces of Gateways and routes, by name.
 	Namespaces map[string]Namespace
 	Services   map[types.NamespacedName]Service
-	// Certificates are the Secrets to which listeners refer. The value says what is wrong with the Secret; it is nil for
-	// a Secret with a certificate and its key.
+	// Certificates contains the Secrets to which listeners refer. The value says what is wrong with the Secret. It is
+	// nil for a Secret that contains a certificate and its key.
 	Certificates map[types.NamespacedName]error
-	// Ports are the ports of the pods, by the port of a Gateway. A port of a Gateway without an entry is not served.
+	// Ports maps each port of a Gateway to a port of the pods. A port of a Gateway without an entry is not served.
 	Ports map[Port]int32
 	// Served are the ports of the pods on which all ready pods listen.
 	Served map[int32]bool
@@ -44,12 +45,13 @@ type Fleet struct {
 	types.NamespacedName
 	// Allowed are the namespaces whose Gateways are served.
 	Allowed gw.RouteNamespaces
-	// MaxRoutes is the maximum number of attached routes, and MaxRoutesPerNamespace the maximum for each namespace.
+	// MaxRoutes is the maximum number of attached routes. MaxRoutesPerNamespace is the maximum number for each
+	// namespace.
 	MaxRoutes, MaxRoutesPerNamespace int
 	ClusterDomain                    string
 }
 
-// Namespace is what a Gateway or a route needs to know about a namespace.
+// Namespace contains the properties of a namespace that matter to Gateways and routes.
 type Namespace struct {
 	UID    types.UID
 	Labels map[string]string
@@ -61,16 +63,16 @@ type Port struct {
 	Number  int32
 }
 
-// Service is what a route needs to know about a Service.
+// Service contains the properties of a Service that matter to routes.
 type Service struct {
-	// Ports are the ports to which requests are sent, by the port of the Service. It is the same port for a Service with
-	// a ClusterIP. For a headless Service, it is the port of the endpoints.
+	// Ports maps each port of the Service to the port to which requests are sent. Both ports are the same for a Service
+	// with a ClusterIP. For a headless Service, requests are sent to the port of the endpoints.
 	Ports map[int32]int32
 	// External is true for a Service of type ExternalName, which cannot be a backend.
 	External bool
 }
 
-// Result is what the objects mean.
+// Result contains the routes that the fleet serves, and the statuses of the objects.
 type Result struct {
 	Table routes.Table
 	// Gateways are the statuses of the Gateways, by Gateway.
@@ -79,7 +81,7 @@ type Result struct {
 	Parents map[types.NamespacedName][]gw.RouteParentStatus
 }
 
-// Decide returns what the objects mean.
+// Decide returns the routes and the statuses that follow from the state.
 func Decide(s State) Result {
 	d := decision{State: s, result: Result{
 		Gateways: map[types.NamespacedName]gw.GatewayStatus{},
@@ -98,8 +100,8 @@ type decision struct {
 	result    Result
 }
 
-// byAge compares two objects of a kind: the older one comes first, and of two of the same age the one whose namespace
-// and name come first (Gateway API, guidelines for conflicts).
+// byAge compares two objects of a kind. The older object comes first. Objects of the same age are sorted by namespace
+// and name (Gateway API, guidelines for conflicts).
 func byAge(a, b metav1.Object) int {
 	first, second := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	return cmp.Or(first.Compare(second.Time), cmp.Compare(nameOf(a).String(), nameOf(b).String()))

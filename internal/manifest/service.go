@@ -45,7 +45,7 @@ func clientService(in Input) *corev1.Service {
 				Name:     layout.PortHTTP3,
 				Protocol: corev1.ProtocolUDP,
 				Port:     ptr.Deref(spec.HTTPSPort, 0),
-				// A port number, so that pods need no port with this name.
+				// The target is a port number, so that pods need no port with this name.
 				TargetPort: intstr.FromInt32(ptr.Deref(tls.Port, 0)),
 			})
 		}

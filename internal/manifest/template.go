@@ -50,9 +50,9 @@ type PodInput struct {
 // TemplateDisk contains the fields of a disk from which the pod template is made.
 type TemplateDisk struct {
 	Name string `json:"name"`
-	// Size and KeysZone come from the spec, in bytes. KeysZone is 0 if the spec leaves it to package effective. With
-	// another size, nginx would begin a new, empty index. Values that tuning derives from these fields are not here,
-	// because tuning may improve and must not restart pods.
+	// Size and KeysZone come from the spec, in bytes. KeysZone is 0 if the spec does not set it, so that package
+	// effective chooses the value. With another size, nginx would begin a new, empty index. Values that tuning derives
+	// from these fields are not here, because tuning may improve and must not restart pods.
 	Size     int64 `json:"size"`
 	KeysZone int64 `json:"keysZone,omitempty"`
 	// Class and LocalPath are used for the claim.
@@ -177,9 +177,9 @@ func newTemplate(in PodInput, hash string, images Images, revision string) Templ
 
 // NewTemplate returns the template to be applied. previous is the text of the last template from the ConfigMap; pods
 // are the input hashes of the existing pods. If previous was made from the same input, NewTemplate returns it.
-// Otherwise it returns an earlier template that was made from the same input, if some pod still runs that one.
-// Otherwise it makes a new template with the given images. The pods of the new template start with the given revision
-// if that revision is offered. changed is false if previous stays.
+// Otherwise, it returns an earlier template that was made from the same input, if some pod was created from that
+// template. Otherwise, it makes a new template with the given images. The pods of the new template start with the
+// given revision if that revision is offered. changed is false if previous stays.
 func NewTemplate(
 	in PodInput, previous string, pods []string, images Images, revision string,
 ) (t Template, changed bool, err error) {

@@ -82,8 +82,8 @@ func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, erro
 }
 
 // minReader returns the lowest Format whose readers understand a spec. Format 2 contains fields that a reader must
-// not ignore. Otherwise a client could get what is not meant for it, or an origin could get the wrong request. Format
-// 3 contains leaving disks.
+// not ignore. If a reader ignored them, a client could get a response that is not meant for it, or an origin could
+// get the wrong request. Format 3 contains leaving disks.
 func minReader(spec v1alpha1.CacheNodeSpec) int {
 	if slices.ContainsFunc(spec.Disks, effective.Leaves) {
 		return 3

@@ -36,7 +36,8 @@ type State struct {
 // Pod describes a pod as it was observed last.
 type Pod struct {
 	Name string
-	// Ready is the state that the kubelet reports, since ReadySince. Silent is true if the agent does not answer.
+	// Ready is true if the kubelet reports the pod as ready. ReadySince is the time at which the pod became ready.
+	// Silent is true if the agent does not answer.
 	Ready, Silent bool
 	ReadySince    time.Time
 	// Assigned is the revision that the pod's annotation names. AssignedAt is the time of the assignment or of the last
@@ -77,11 +78,11 @@ type Input struct {
 	Ordered bool
 	// Replicas is the wanted number of pods.
 	Replicas int
-	// Canary is how long the first pod must run the revision before others take it. Width is how many pods may then take
-	// it at the same time.
+	// Canary is the time for which the first pod must run the revision before other pods take it. Width is the number of
+	// pods that may then take it at the same time.
 	Canary time.Duration
 	Width  int
-	// Found is how long a new pod must be ready before another ready pod is replaced.
+	// Found is the time for which a new pod must be ready before another ready pod is replaced.
 	Found time.Duration
 	Retry string
 	Now   time.Time

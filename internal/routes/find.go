@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Request is what a request says about the rule that answers it.
+// Request contains the properties of a request that determine which rule answers it.
 type Request struct {
 	// Host is the host in lower case, without a port. Path is the path as in nginx's variable $uri. Query is the text
 	// after the first question mark.
 	Host, Method, Path, Query string
-	// Headers are the values of the headers, by name in lower case. A header that was sent several times has its values
+	// Headers are the values of the headers, by name in lower case. If a header was sent several times, its values are
 	// joined by a comma and a space.
 	Headers map[string]string
 }
@@ -56,7 +56,7 @@ func (p Path) accepts(path string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// argument returns the value of the first argument of that name.
+// argument returns the value of the first argument with the given name.
 func argument(query, name string) (value string, ok bool) {
 	for part := range strings.SplitSeq(query, "&") {
 		key, value, _ := strings.Cut(part, "=")

@@ -12,8 +12,8 @@ type Host string
 // IsWildcard returns true if the pattern begins with a wildcard.
 func (h Host) IsWildcard() bool { return strings.HasPrefix(string(h), "*.") }
 
-// Covers returns true if every host that the other pattern accepts is accepted by this pattern, too. For a pattern
-// without a wildcard, it returns whether this pattern accepts that host.
+// Covers returns true if every host that the other pattern accepts is accepted by this pattern, too. If the other
+// pattern is the name of a host, Covers returns true if this pattern accepts that host.
 func (h Host) Covers(other Host) bool {
 	if h == "" || h == other {
 		return true
@@ -33,8 +33,8 @@ func (h Host) Both(other Host) (both Host, ok bool) {
 	}
 }
 
-// compare returns a negative number if this pattern takes precedence over the other pattern: a name over a wildcard,
-// and more characters over fewer.
+// compare returns a negative number if this pattern takes precedence over the other pattern. A name takes precedence
+// over a wildcard, and a longer pattern takes precedence over a shorter pattern.
 func (h Host) compare(other Host) int {
 	rank := func(h Host) int {
 		switch {

@@ -5,8 +5,8 @@
 // belongs in nginx/cache.
 package routes
 
-// Table contains the routes of a fleet and the listeners that lead to them. It is part of a revision, so its form in
-// JSON is read by agents of other versions.
+// Table contains the routes of a fleet and the listeners that lead to them. It is part of a revision, so agents of
+// other versions read its JSON form.
 type Table struct {
 	Listeners []Listener `json:"listeners,omitempty"`
 	// Routes are sorted by precedence: older routes before newer ones, and routes of the same age by namespace and name.
@@ -19,7 +19,7 @@ type Listener struct {
 	Gateway string `json:"gateway"`
 	Name    string `json:"name"`
 	// Port is the port of the Gateway's address. PodPort is the port of the pods to which that port leads. All listeners
-	// of a Gateway with the same Port have the same PodPort, and no other listener has it.
+	// of a Gateway with the same Port have the same PodPort. No other listener has this PodPort.
 	Port    int32 `json:"port"`
 	PodPort int32 `json:"podPort"`
 	// Host is the pattern of the hosts that the listener accepts.
@@ -40,10 +40,11 @@ type Attachment struct {
 
 // Route is an HTTPRoute.
 type Route struct {
-	// Namespace and Name are those of the HTTPRoute.
+	// Namespace and Name are the namespace and the name of the HTTPRoute.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Site is the site to which the objects of the route belong. It is unique, also among routes that were deleted.
+	// Site is the site to which the objects of the route belong. No two routes have the same site, even if one of them
+	// was deleted.
 	Site  string `json:"site"`
 	Rules []Rule `json:"rules"`
 }
@@ -53,17 +54,18 @@ func (r Route) ID() string { return r.Namespace + "/" + r.Name }
 
 // Rule is a rule of a route.
 type Rule struct {
-	// Matches are the conditions of which a request must meet one. There is at least one.
+	// Matches are the conditions of the rule. A request must meet at least one of them. The list is not empty.
 	Matches []Match `json:"matches"`
 	// Redirect answers requests without a backend.
 	Redirect *Redirect `json:"redirect,omitempty"`
 	// Headers changes the headers of requests to the backends.
 	Headers HeaderChanges `json:"headers,omitzero"`
-	// Backends answer requests, in proportion to their weights. A rule without backends that is no redirect answers 500.
+	// Backends answer requests, in proportion to their weights. A rule with neither backends nor a redirect answers with
+	// status 500.
 	Backends []Backend `json:"backends,omitempty"`
 }
 
-// Redirect is an answer with another location. An empty field stands for the value of the request.
+// Redirect is an answer with another location. If a field is empty, the location contains the value of the request.
 type Redirect struct {
 	Status int    `json:"status"`
 	Scheme string `json:"scheme,omitempty"`
@@ -71,7 +73,7 @@ type Redirect struct {
 	Port   int32  `json:"port,omitempty"`
 }
 
-// HeaderChanges changes headers. The names in Set, Add and Remove are different, also if case is ignored.
+// HeaderChanges changes headers. No name occurs more than once in Set, Add and Remove, even if case is ignored.
 type HeaderChanges struct {
 	Set    []Pair   `json:"set,omitempty"`
 	Add    []Pair   `json:"add,omitempty"`
@@ -80,7 +82,8 @@ type HeaderChanges struct {
 
 // Backend is a Service that answers requests.
 type Backend struct {
-	// Name identifies the backend in keys and logs. It is the namespace and the name of the Service and its port.
+	// Name identifies the backend in keys and logs. It consists of the namespace and the name of the Service, and the
+	// port.
 	Name string `json:"name"`
 	// Host and Port are the name and the port to which requests are sent. Host is "" for a backend that cannot be used:
 	// its requests are answered with 500.
@@ -89,7 +92,7 @@ type Backend struct {
 	Weight int32  `json:"weight"`
 }
 
-// Match is a condition for requests. A request meets it if the request meets all its parts.
+// Match is a condition for requests. A request meets the condition if it meets all parts of the condition.
 type Match struct {
 	Path Path `json:"path"`
 	// Method is the method of the request; "" stands for any method.

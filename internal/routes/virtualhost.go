@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// VirtualHost is what a port serves for the hosts of a pattern. A request belongs to the virtual host whose pattern
-// takes precedence among the patterns that accept its host.
+// VirtualHost describes what a port serves for the hosts that a pattern accepts. A request belongs to the virtual
+// host whose pattern takes precedence among the patterns that accept its host.
 type VirtualHost struct {
 	Host Host
 	// Listener is the position of the listener in the table.
@@ -25,14 +25,14 @@ type Candidate struct {
 	Route, Rule int
 }
 
-// VirtualHosts returns the virtual hosts of a port of the pods. A pattern with precedence comes before the others.
+// VirtualHosts returns the virtual hosts of a port of the pods, sorted by the precedence of their patterns.
 //
 // A request goes to the listener with the most specific pattern that accepts its host, and to no other listener, even
-// if that listener has no route for the request (Gateway API, ListenerSpec.hostname). Therefore each listener has a
-// virtual host for its own pattern, and hosts of a listener that a more specific listener accepts are left out.
+// if that listener has no route for the request (Gateway API, ListenerSpec.hostname). Therefore, each listener has a
+// virtual host for its own pattern. A virtual host is left out if a more specific listener accepts all of its hosts.
 //
-// Among the routes of the listener, the routes for the most specific pattern come first, and then those for the next
-// one (HTTPRouteSpec.hostnames).
+// Among the routes of the listener, the routes for the most specific pattern come first. The routes for the next
+// pattern follow (HTTPRouteSpec.hostnames).
 func (t Table) VirtualHosts(podPort int32) (hosts []VirtualHost) {
 	routes := make(map[string]int, len(t.Routes))
 	for i, r := range t.Routes {
@@ -51,7 +51,7 @@ func (t Table) VirtualHosts(podPort int32) (hosts []VirtualHost) {
 	return hosts
 }
 
-// virtualHosts returns the virtual hosts of a listener, without their Next.
+// virtualHosts returns the virtual hosts of a listener. Their field Next is not set yet.
 func (t Table) virtualHosts(listener int, routes map[string]int) []VirtualHost {
 	l := t.Listeners[listener]
 	hosts := []VirtualHost{{Host: l.Host, Listener: listener}}

@@ -32,9 +32,9 @@ func Own(spec v1alpha1.CacheNodeSpec) Site {
 	return Site{Hosts: spec.Hosts, Origin: spec.Origin, Headers: spec.Headers, Cache: spec.Cache}
 }
 
-// LongestFetch returns the longest time until the origin has answered. It is the longest time of one attempt, after
-// all the time in which other attempts may begin. A body may take longer, because origin.timeouts.read limits the
-// time between two reads.
+// LongestFetch returns the longest time until the origin has answered. It is the sum of the time in which attempts
+// may begin (origin.retries.timeout) and the longest time of one attempt. A body may take longer, because
+// origin.timeouts.read limits the time between two reads.
 func (s Site) LongestFetch() time.Duration {
 	o := s.Origin
 	return effective.Duration(o.Timeouts.Connect) + effective.Duration(o.Timeouts.Read) +

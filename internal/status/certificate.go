@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// warnBefore is how long before its end a certificate counts as about to expire. For a certificate with a short
-	// lifetime, it is one sixth of that lifetime (warnPart). cert-manager renews a certificate when a third of the
+	// warnBefore is the remaining lifetime at which a certificate counts as about to expire. For a certificate with a
+	// short lifetime, it is one sixth of that lifetime (warnPart). cert-manager renews a certificate when a third of the
 	// lifetime is left.
 	warnBefore = 14 * 24 * time.Hour
 	warnPart   = 6

@@ -35,8 +35,8 @@ func (l *conditionList) set(kind string, is bool, reason, message string) {
 	})
 }
 
-// conditions returns the conditions that follow from the facts. The conditions must distinguish three cases. The spec
-// is refused and the old pods go on. Pods are being created or replaced. Pods are missing although nothing is under
+// conditions returns the conditions that follow from the facts. The conditions must distinguish three cases: the spec
+// is refused and the old pods go on; pods are being created or replaced; pods are missing although nothing is under
 // way.
 func conditions(f Facts, ready int32) []metav1.Condition {
 	l := &conditionList{Facts: f, ready: ready}
@@ -186,7 +186,8 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, truncated(message, maxMessage))
 }
 
-// mildest returns the reason and the message of Degraded if nothing worse is wrong.
+// mildest returns the reason and the message of Degraded if there is no worse problem: either the certificate expires
+// soon, or nothing is wrong.
 func (l *conditionList) mildest() (reason, message string) {
 	if certificate, _, _ := l.expiry(); certificate != "" {
 		return v1alpha1.ReasonCertificateExpires, certificate

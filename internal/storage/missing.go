@@ -26,7 +26,7 @@ const (
 	eventsAgain = 15 * time.Second
 )
 
-// Missing is a disk in whose place there is a placeholder.
+// Missing is a disk that a placeholder replaces.
 type Missing struct {
 	PodDisk
 	Claim *corev1.PersistentVolumeClaim
@@ -35,7 +35,7 @@ type Missing struct {
 	Since time.Time
 }
 
-// missing returns the disks in whose place there are placeholders.
+// missing returns the disks that placeholders replace.
 func (s State) missing() []Missing {
 	var list []Missing
 	for _, name := range s.podNames() {
@@ -152,8 +152,7 @@ func lastTime(e corev1.Event) time.Time {
 	return last
 }
 
-// bare returns the disks with a localPath on whose folder, in the pod, nothing was mounted for longer than the spec
-// allows.
+// bare returns the disks with a localPath on which, in the pod, nothing was mounted for longer than the spec allows.
 func (p *plan) bare() (list []PodDisk) {
 	patience := effective.Duration(p.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 {

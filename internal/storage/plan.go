@@ -16,7 +16,7 @@ type Actions struct {
 	Keep Keep
 	// Follow is carried out only when the spec is accepted.
 	Follow Follow
-	// Missing are the disks in whose place there are placeholders.
+	// Missing are the disks that placeholders replace.
 	Missing []Missing
 	// Waiting says for which lost nodes the plan waits, and why; "" if it waits for none.
 	Waiting string
@@ -37,7 +37,7 @@ type Keep struct {
 	Scouts, Spent []client.Object
 }
 
-// Follow holds the actions that follow the spec.
+// Follow holds the actions that the spec requires.
 type Follow struct {
 	// Invalid is an error in the spec. If it is set, nothing else is set in Follow.
 	Invalid error
@@ -100,7 +100,7 @@ func (s State) Needs() Needs {
 	return n
 }
 
-// maxExplained is the number of pods whose events are read in a pass, unless more are stuck.
+// maxExplained is the maximum number of pods whose events are read in a pass, unless more pods are stuck.
 const maxExplained = 8
 
 // unexplained returns the pods whose events must still be read. First come all pods that are about to start without a
@@ -144,7 +144,7 @@ type plan struct {
 
 func (p *plan) again(after time.Duration) { p.After = earlier(p.After, after) }
 
-// release adds a release, unless the pod already has one. The next pass then decides again.
+// release adds a release, unless the pod already has one. In that case, the next pass decides again.
 func (p *plan) release(list *[]Release, r Release) {
 	same := func(other Release) bool { return other.Name == r.Name }
 	if slices.ContainsFunc(p.Keep.Releases, same) || slices.ContainsFunc(*list, same) {

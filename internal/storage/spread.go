@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// spareNodes is the number of nodes that have volumes in addition to one node for each pod without a node. It gives
-	// the scheduler a choice.
+	// spareNodes is the number of additional nodes with volumes. They give the scheduler a choice: without them, there
+	// is one node with volumes for each pod without a node.
 	spareNodes = 2
-	// moreNodesAfter is a time after the creation of the newest volume. If the scheduler still cannot place a pod after
-	// this time, the number of nodes with free volumes doubles.
+	// moreNodesAfter is the time that the scheduler has after the creation of the newest volume. If the scheduler still
+	// cannot place a pod after this time, the number of nodes with free volumes doubles.
 	moreNodesAfter = 10 * time.Second
 )
 
 // volumeNodes returns the nodes on which the disks with a localPath have volumes. With one pod on each node, these
 // are all nodes. Otherwise, these are the nodes that pods or claims hold, as many other nodes as the pods without a
 // node need, and a few more. The scheduler considers only nodes with volumes. While it cannot place a pod, the number
-// of other nodes therefore doubles. Pods need at least the first nodes of the list, as many as needed says.
+// of other nodes therefore doubles. needed is the minimum number of nodes for the pods: these are the first nodes of
+// the list.
 func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	if s.replicas() == 0 || !s.hasLocalDisks() {
 		return nil, 0, nil
@@ -183,8 +184,8 @@ func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []cor
 	return sorted
 }
 
-// isFit reports whether a node is in service and the pods tolerate its taints, except for PreferNoSchedule. Unlike
-// for tolerated, taints that report the state of the node count too.
+// isFit reports whether a node is in service and the pods tolerate its taints, except for PreferNoSchedule. In
+// contrast to tolerated, isFit also considers the taints that report the state of the node.
 func (s State) isFit(node *corev1.Node) bool {
 	if _, out := outSince(node); out {
 		return false

@@ -188,7 +188,7 @@ func allowedDown(cacheNode *v1alpha1.CacheNode, pods int) int {
 	maxUnavailable := ptr.Deref(cacheNode.Spec.Disruption.MaxUnavailable, intstr.FromInt32(1))
 	allowed, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, pods, true)
 	if err != nil {
-		return 0 // the schema allows no other values
+		return 0 // cannot happen: the schema rejects such values
 	}
 	return allowed
 }

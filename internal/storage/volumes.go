@@ -104,7 +104,7 @@ func (p *plan) keepVolume(volume *corev1.PersistentVolume, wanted bool) {
 		if isSpent(volume, p.Claims) || !IsAwaited(p.CacheNode, volume) {
 			p.Follow.Delete = append(p.Follow.Delete, volume)
 		}
-	case role == naming.RoleScout: // spendScouts handles those for disks in the spec
+	case role == naming.RoleScout: // spendScouts handles the volumes for disks in the spec
 		if !p.hasDisk(volume.Labels[naming.LabelDisk]) {
 			p.Follow.Delete = append(p.Follow.Delete, volume)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// Policy is what the owner of a cluster allows the authors of CacheNodes to ask for. An empty list of what is allowed
+// Policy is what the owner of a cluster allows the authors of CacheNodes to ask for. An empty list of allowed values
 // allows nothing. Policy is safe for concurrent use as long as nobody changes it.
 type Policy struct {
 	// LocalPathPrefixes are the folders on nodes whose direct subfolders may be disks, such as /mnt, without a slash at
@@ -56,8 +56,9 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// NoOrigin are the address ranges that no origin has a good reason to use. They are the pod itself, the node's link
-// (which cloud providers use for the credentials of machines), and addresses that are not of a single host.
+// NoOrigin are the address ranges that no origin has a good reason to use: the addresses of the pod itself, the
+// link-local addresses (at which cloud providers offer the credentials of machines), and addresses that do not belong
+// to a single host.
 var NoOrigin = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("127.0.0.0/8"),
@@ -103,8 +104,9 @@ func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	return append(errs, p.pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
-// AllowsLocalPath returns true for a folder that may be a disk. The folder must be directly in an allowed folder. In
-// a deeper path, a user who writes to a disk above could put a symbolic link, which the kubelet follows as root.
+// AllowsLocalPath returns true for a folder that may be a disk. The folder must be directly in an allowed folder. If
+// deeper paths were allowed, a user who can write to a disk above the folder could put a symbolic link in the path.
+// The kubelet follows such a link as root.
 func (p Policy) AllowsLocalPath(name string) bool {
 	return path.Clean(name) == name && slices.Contains(p.LocalPathPrefixes, path.Dir(name))
 }

@@ -51,7 +51,7 @@ func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 	return list
 }
 
-// routing checks that the number of pods that share keys is not larger than what was measured.
+// routing checks that the number of pods that share keys is not larger than the largest number that was measured.
 func routing(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	replicas := ptr.Deref(spec.Replicas, 1)
 	if spec.Routing.Mode != v1alpha1.RoutingSharded || replicas <= fleet.MaxMembers {
@@ -69,7 +69,7 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 				naming.LocalClass+" is for the volumes that the operator makes: "+
 					"remove the disk and add one with another name and localPath or another class"))
 		}
-		if d.Name == "memory" { // likewise
+		if d.Name == "memory" { // created before the schema refused this name
 			errs = append(errs, field.Forbidden(path.Index(i).Child("name"),
 				"memory is what the memory tier is called: remove the disk and add it with another name"))
 		}
@@ -102,7 +102,7 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 }
 
 // memoryTier checks the tier's durations, and its size against the memory limit and request. The pages of the tier
-// count in the limit. The kernel cannot reclaim them, unlike the pages of the page cache.
+// count towards the limit. The kernel cannot reclaim them, unlike the pages of the page cache.
 func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path = path.Child("memoryTier")

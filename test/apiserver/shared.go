@@ -21,7 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// pool has the API servers that no test uses at the moment.
+// pool contains the API servers that no test uses at the moment.
 var pool struct {
 	mutex sync.Mutex
 	open  bool
@@ -33,12 +33,14 @@ type shared struct {
 	env    *envtest.Environment
 	config *rest.Config
 	client metadata.Interface
-	// kinds are what tests can create; own are the objects that the API server itself has.
+	// kinds are the kinds of objects that tests can create. own contains the UIDs of the objects that the API server
+	// itself has created.
 	kinds []schema.GroupVersionResource
 	own   map[types.UID]bool
 }
 
-// Run runs the tests of a package that uses Shared, for its TestMain. It stops the API servers in the end.
+// Run runs the tests of a package that uses Shared. The TestMain of the package calls it. At the end, it stops the
+// API servers.
 func Run(m *testing.M) int {
 	pool.open = true
 	code := m.Run()
@@ -51,8 +53,8 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Shared returns an API server with our CRDs, for a test that neither changes these nor creates namespaces. It is as
-// empty as a new one, which takes seconds to start and to stop.
+// Shared returns an API server with our CRDs, for a test that neither changes these CRDs nor creates namespaces. The
+// API server is as empty as a new one. A new API server takes seconds to start and to stop.
 func Shared(t testing.TB) *rest.Config {
 	t.Helper()
 	if !pool.open {
@@ -87,7 +89,7 @@ func take() *shared {
 	return s
 }
 
-// remember notes what a new API server has.
+// remember notes the kinds and the objects of a new API server.
 func (s *shared) remember() (err error) {
 	if s.client, err = metadata.NewForConfig(s.config); err != nil {
 		return err
@@ -106,8 +108,8 @@ func (s *shared) remember() (err error) {
 			return err
 		}
 		for _, kind := range list.APIResources {
-			// The API server itself makes and removes leases, and the addresses of Services. Namespaces stay, as no controller
-			// runs that could end one.
+			// The API server itself creates and deletes leases and the addresses of Services. Namespaces stay, because no
+			// controller runs that could end a namespace.
 			if slices.Contains([]string{"leases", "ipaddresses", "namespaces"}, kind.Name) ||
 				!slices.Contains(kind.Verbs, "list") || !slices.Contains(kind.Verbs, "delete") {
 				continue
@@ -122,8 +124,8 @@ func (s *shared) remember() (err error) {
 	})
 }
 
-// each calls f with all objects at a version of the list: "" is the latest, and "0" what the API server has in its
-// cache, from which operators read.
+// each calls f with all objects. version is the resource version of the lists: "" means the latest version, and "0"
+// means the version in the cache of the API server, from which operators read.
 func (s *shared) each(version string, f func(schema.GroupVersionResource, metav1.PartialObjectMetadata) error) error {
 	for _, kind := range s.kinds {
 		list, err := s.client.Resource(kind).List(context.Background(), metav1.ListOptions{ResourceVersion: version})
@@ -139,14 +141,14 @@ func (s *shared) each(version string, f func(schema.GroupVersionResource, metav1
 	return nil
 }
 
-// empty removes what a test has created, with its finalizers, until nothing is left.
+// empty deletes the objects that a test has created, and their finalizers, until none of these objects is left.
 func (s *shared) empty(t testing.TB) {
 	t.Helper()
 	for _, version := range []string{"", "0"} {
 		await.Until(t, func() string {
 			left := ""
 			err := s.each(version, func(kind schema.GroupVersionResource, o metav1.PartialObjectMetadata) error {
-				isSystem := strings.HasPrefix(o.Namespace, "kube-") || o.Name == "kubernetes" // it can come late
+				isSystem := strings.HasPrefix(o.Namespace, "kube-") || o.Name == "kubernetes" // may be created late
 				if isSystem || s.own[o.UID] {
 					return nil
 				}

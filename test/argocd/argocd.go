@@ -10,11 +10,12 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Health is what Argo CD shows of an object.
+// Health is the health of an object that Argo CD shows.
 type Health struct{ Status, Message string }
 
-// Check returns the health of a CacheNode as the API server has it. As in Argo CD, the script can use tables, strings
-// and mathematics, and nothing of the system.
+// Check returns the health of a CacheNode. object is the CacheNode in the form that the API server returns. As in
+// Argo CD, the script can use Lua's libraries for tables, strings and mathematics, and nothing of the operating
+// system.
 func Check(object map[string]any) (Health, error) {
 	_, file, _, _ := runtime.Caller(0)
 	script, err := os.ReadFile(filepath.Join(filepath.Dir(file), "../../docs/gitops/argocd-health.lua"))

@@ -1,4 +1,4 @@
-// Package await is how tests wait: for a state, and not for a time.
+// Package await provides the functions with which tests wait for a state instead of a fixed time.
 package await
 
 import (
@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what does not come, and the limit of a request that a test makes: much longer
-// than anything takes on a machine that is busy. Only a test that fails waits that long.
+// Patience is the longest time for which a test waits, and the time limit of a test's requests. It is much longer
+// than anything takes on a busy machine. Only a test that fails waits that long.
 const Patience = 5 * time.Minute
 
-// interval is the time between two looks.
+// interval is the time between two checks.
 const interval = 10 * time.Millisecond
 
-// True waits until a condition is true. problem is what is wrong until then.
+// True waits until a condition is true. problem describes what is wrong until the condition is true.
 func True(t testing.TB, problem string, is func() bool) {
 	t.Helper()
 	Until(t, func() string {
@@ -24,7 +24,7 @@ func True(t testing.TB, problem string, is func() bool) {
 	})
 }
 
-// Until waits until missing returns "". missing returns what is still wrong.
+// Until waits until missing returns "". While something is wrong, missing returns a description of it.
 func Until(t testing.TB, missing func() string) {
 	t.Helper()
 	deadline := Deadline()
@@ -36,7 +36,8 @@ func Until(t testing.TB, missing func() string) {
 	}
 }
 
-// Receive waits for the next value of a channel, or for its end. problem is what is wrong until then.
+// Receive waits for the next value of a channel, or for the end of the channel. problem describes what is wrong until
+// then.
 func Receive[T any](t testing.TB, problem string, from <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(Patience)
@@ -50,6 +51,6 @@ func Receive[T any](t testing.TB, problem string, from <-chan T) T {
 	}
 }
 
-// Deadline returns the time at which what begins to wait now has waited for too long: that of a connection, for
-// example.
+// Deadline returns the time at which a wait that begins now has lasted too long. It can be the deadline of a
+// connection, for example.
 func Deadline() time.Time { return time.Now().Add(Patience) }

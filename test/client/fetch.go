@@ -21,8 +21,8 @@ type fetcher struct {
 	client *http.Client
 }
 
-// newFetcher returns a client that never sends a request twice. Go's transport would retry on a kept connection that
-// the server has closed, unless the request has a body that cannot be read again: see onceBody.
+// newFetcher returns a client that never sends a request twice. Go's transport would retry a request on a keepalive
+// connection that the server has closed, unless the request has a body that cannot be read again: see onceBody.
 func newFetcher(base, host string, keepalive bool, timeout time.Duration) *fetcher {
 	return &fetcher{base: base, host: host, client: &http.Client{
 		Timeout: timeout,

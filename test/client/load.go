@@ -23,7 +23,7 @@ type load struct {
 // run fetches until ctx ends. The channel is closed when the last request has ended.
 func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	for _, path := range l.paths {
-		_, _ = sumOf(path) // before the clock starts; an error comes again with the request
+		_, _ = sumOf(path) // computed before the load begins; the request returns the same error again
 	}
 	results := make(chan timed, 1024)
 	begun := time.Now()
@@ -52,7 +52,7 @@ func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	return results
 }
 
-// timed is a result with the time since the load began.
+// timed is a result, with the time from the beginning of the load to this result.
 type timed struct {
 	report.Result
 	at time.Duration

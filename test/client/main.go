@@ -1,5 +1,5 @@
 // Command client is the HTTP client of the tests and the demo. It never retries, and checks the status and every byte
-// of each response. Of objects below /versions, whose bytes change, it reports the version.
+// of each response. The bytes of objects below /versions change, so the client reports their version instead.
 //
 //	client wait
 //	    does nothing until a signal: it keeps a pod running in which the other verbs are run
@@ -43,7 +43,7 @@ func run(verb string, args []string) error {
 	base := flags.String("base", "", "what goes before the paths, such as http://edge.default")
 	host := flags.String("host", "", "the Host header, if it is not the host of -base")
 	keepalive := flags.Bool("keepalive", false, "use a connection for more than one request")
-	// By default, longer than nginx waits for an origin (75 s).
+	// The default is longer than the time for which nginx waits for an origin (75 s).
 	timeout := flags.Duration("timeout", 2*time.Minute, "how long a request may take")
 	seconds := flags.Int("seconds", 10, "how long the load lasts at most")
 	workers := flags.Int("workers", 4, "how many requests are under way at once")

@@ -1,5 +1,5 @@
-// Package content makes the bodies that the test origin serves: they follow from the path alone, so that a client can
-// check every byte without asking the origin.
+// Package content generates the bodies that the test origin serves. A body depends only on the path, so that a client
+// can check every byte without asking the origin.
 package content
 
 import (
@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// MaxSize bounds an object.
+// MaxSize is the maximum size of an object, in bytes.
 const MaxSize = 64 << 20
 
 // Path returns the path of an object of a size.
 func Path(size int, name string) string { return fmt.Sprintf("/objects/%d/%s", size, name) }
 
-// Size returns the size in a path; ok is false for a path that is no object's.
+// Size returns the size in a path. ok is false if the path is not the path of an object.
 func Size(path string) (size int64, ok bool) {
 	rest, ok := strings.CutPrefix(path, "/objects/")
 	if !ok {

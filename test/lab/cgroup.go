@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// Speed is how fast a disk is for a server; 0 means no limit.
+// Speed limits the speed of a disk for a server; 0 means no limit.
 type Speed struct {
-	// Reads and Bytes are per second. Both are limited, as the throttle makes a large read as cheap as a small one.
+	// Reads and Bytes are limits per second. Both are set, because under a limit of reads alone a large read costs as
+	// little as a small one.
 	Reads, Bytes int64
-	// Seek is what each read and write costs beside its bytes, as on a hard disk. It needs [Lab.Seek], and excludes
-	// Reads.
+	// Seek is the time that each read and write takes in addition to the transfer of its bytes, as on a hard disk. It
+	// needs [Lab.Seek], and must not be combined with Reads.
 	Seek time.Duration
 }
 
@@ -60,7 +61,7 @@ func (l *Lab) Cgroup(name string, memory int64, disks []Disk) (*Cgroup, error) {
 	return c, os.WriteFile(limit, []byte(strconv.FormatInt(memory, 10)), 0o600)
 }
 
-// removeCgroup waits until the last process has left it.
+// removeCgroup removes a cgroup. It waits until the last process has left the cgroup.
 func removeCgroup(dir string) (err error) {
 	for range 50 {
 		if err = os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
@@ -86,7 +87,7 @@ func (c *Cgroup) dirs() []string {
 	return slices.Compact(dirs)
 }
 
-// file returns the path of a controller's file, which has another name in each version.
+// file returns the path of a controller's file. The name of the file depends on the version of cgroups.
 func (c *Cgroup) file(controller, v1, v2 string) string {
 	if c.unified {
 		return filepath.Join(cgroupRoot, c.name, v2)
@@ -113,7 +114,8 @@ func (c *Cgroup) Add(pid int) error {
 	return nil
 }
 
-// Throttle sets the speed of each disk. Reads are counted only while there is a limit, so no limit is a very high one.
+// Throttle sets the speed of each disk. The kernel counts reads only while there is a limit. If there is to be no
+// limit, Throttle therefore sets a very high one.
 func (c *Cgroup) Throttle(s Speed) error {
 	for _, d := range c.disks {
 		if err := d.turn(s); err != nil {
@@ -126,7 +128,7 @@ func (c *Cgroup) Throttle(s Speed) error {
 	return c.limit(strconv.FormatInt(s.Reads, 10), strconv.FormatInt(s.Bytes, 10))
 }
 
-// Lift removes the limits, also for the reads that wait for them.
+// Lift removes the limits, also for reads that already wait because of a limit.
 func (c *Cgroup) Lift() error {
 	if c.unified {
 		return c.limit("max", "max")
@@ -171,10 +173,10 @@ func (c *Cgroup) LimitCPU(processors float64) error {
 	return os.WriteFile(c.file("cpu", "cpu.cfs_quota_us", ""), fmt.Append(nil, quota), 0o600)
 }
 
-// Use is what a cgroup has used so far.
+// Use contains what a cgroup has used so far.
 type Use struct {
-	// Reads is the number of reads of its disks, and CPU its processor time. Written is bytes written to its disks, by
-	// whomever: the kernel writes most pages later and by itself.
+	// Reads is the number of reads from its disks. CPU is its processor time. Written is the number of bytes that any
+	// process has written to its disks: the kernel writes most pages later and by itself.
 	Reads, Written int64
 	CPU            time.Duration
 }
@@ -213,7 +215,7 @@ func (c *Cgroup) Use() (Use, error) {
 	return use, err
 }
 
-// Killed returns how many processes of the cgroup the kernel has killed for want of memory.
+// Killed returns the number of processes of the cgroup that the kernel has killed for lack of memory.
 func (c *Cgroup) Killed() (int64, error) {
 	text, err := os.ReadFile(c.file("memory", "memory.oom_control", "memory.events"))
 	if err != nil {
@@ -253,8 +255,8 @@ func readsOf(text, device string) (reads int64) {
 	return reads
 }
 
-// writtenOf returns the bytes that have been written to a device by its stat in sysfs, whose seventh field counts them
-// in sectors of 512 bytes (Documentation/block/stat.rst).
+// writtenOf returns the number of bytes that were written to a device. stat is the file stat of the device in sysfs.
+// Its seventh field counts the written sectors of 512 bytes (Documentation/block/stat.rst).
 func writtenOf(stat string) (int64, error) {
 	fields := strings.Fields(stat)
 	if len(fields) < 7 {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Preparation is how a disk is formatted and mounted for a cache.
+// Preparation describes how a disk is formatted and mounted for a cache.
 type Preparation struct {
 	// FileSystem is xfs or ext4. MkfsArgs go to its mkfs, and Options to mount.
 	FileSystem string
@@ -26,12 +26,13 @@ type Preparation struct {
 	ReadAhead int
 }
 
-// Usual returns a disk that nobody has prepared, for objects of any size: blocks of 4 KiB and a read-ahead of 128 KiB.
+// Usual returns the settings of a disk that nobody has prepared, for objects of any size: blocks of 4 KiB and a
+// read-ahead of 128 KiB.
 func Usual(int64) Preparation { return Preparation{FileSystem: "xfs", ReadAhead: 128} }
 
-// Prepared returns what docs/howto/prepare-disks.md advises for objects of so many bytes: a large read-ahead and, if
-// the objects are large and the kernel can mount them, large blocks. With its header, an object of 64 KiB takes three
-// blocks of 32 KiB, which are one read.
+// Prepared returns the settings that docs/howto/prepare-disks.md advises for objects of so many bytes. These are a
+// large read-ahead and, if the objects are large and the kernel can mount them, large blocks. With its header, an
+// object of 64 KiB takes three blocks of 32 KiB, which are one read.
 func Prepared(object int64) Preparation {
 	p := Preparation{FileSystem: "xfs", ReadAhead: 4096}
 	block := 64 << 10
@@ -53,11 +54,13 @@ func Prepared(object int64) Preparation {
 	return p
 }
 
-// Disk is a file system in a file, behind a loop device that does not use the page cache a second time.
+// Disk is a file system in a file, behind a loop device that bypasses the page cache, so that no data is cached
+// twice.
 type Disk struct {
-	// Dir is where the disk is mounted. Device is its MAJOR:MINOR.
+	// Dir is the folder on which the disk is mounted. Device is the number of the device, as MAJOR:MINOR.
 	Dir, Device string
-	// file is the name of its file, and speeds where the speed of a file with seeks is set; nil for a disk without.
+	// file is the name of the file that contains the disk. speeds sets the speed of a disk with seeks; nil for a disk
+	// without seeks.
 	file   string
 	speeds io.Writer
 }
@@ -78,8 +81,9 @@ func (d Disk) turn(s Speed) error {
 	return err
 }
 
-// InMemory makes disks that are created afterwards files in memory. The machine's own disk can be a thousand times
-// slower for one file than for another, perhaps as some are in its host's memory. mebibytes is the size of all disks.
+// InMemory puts the files of disks that are created afterwards into memory. On the machine's own disk, one file can
+// be a thousand times slower than another, perhaps because some files are in its host's memory. mebibytes is the size
+// of all disks.
 func (l *Lab) InMemory(mebibytes int64) error {
 	free, err := freeMemory()
 	if err != nil {
@@ -97,8 +101,8 @@ func (l *Lab) InMemory(mebibytes int64) error {
 	return nil
 }
 
-// freeMemory returns the memory in MiB that files may take: what is available but for 4 GiB, which servers, clients and
-// builds need.
+// freeMemory returns the memory in MiB that files may take. This is the available memory, minus 4 GiB that servers,
+// clients and builds need.
 func freeMemory() (mebibytes int64, err error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -111,11 +115,11 @@ func freeMemory() (mebibytes int64, err error) {
 	return int64(*info.MemAvailableBytes)>>20 - 4096, nil
 }
 
-// unmount does not wait for other mount namespaces, such as those of a cluster's nodes, which keep a copy of each mount
-// from when they began.
+// unmount does not wait for other mount namespaces, such as those of a cluster's nodes. A mount namespace keeps a
+// copy of each mount that existed when the namespace was created.
 func unmount(dir string) error { return run("umount", "--lazy", dir) }
 
-// mountMemory makes a folder for files in memory.
+// mountMemory mounts a file system in memory on a new folder.
 func (l *Lab) mountMemory(dir string, mebibytes int64) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -127,8 +131,9 @@ func (l *Lab) mountMemory(dir string, mebibytes int64) error {
 	return nil
 }
 
-// Seek makes disks that are created afterwards cost seeks, once their speed has some, and nothing else: their files are
-// in memory, and take as much of it as is written. program is test/bench/seek.
+// Seek adds seek times to the disks that are created afterwards. A disk has seeks as soon as its speed contains a
+// seek time. Otherwise, the disk is as fast as memory: its file is in memory, and takes as much memory as is written.
+// program is test/bench/seek.
 func (l *Lab) Seek(program string) error {
 	files, shown := filepath.Join(l.Dir, "files"), filepath.Join(l.Dir, "shown")
 	free, err := freeMemory()
@@ -162,8 +167,8 @@ func (l *Lab) Seek(program string) error {
 	return errors.New(program + " shows nothing")
 }
 
-// ErrMount means that the kernel cannot mount such a disk, for example one with blocks larger than a page before Linux
-// 6.12.
+// ErrMount means that the kernel cannot mount such a disk. An example is a disk with blocks larger than a page before
+// Linux 6.12.
 var ErrMount = errors.New("mount")
 
 // Disk creates and mounts a disk, which is removed when the lab closes.
@@ -176,7 +181,7 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 		return Disk{}, err
 	}
 	if l.inMemory {
-		// All pages are taken now, by the benchmark: otherwise each write would take some from the server's own memory.
+		// The benchmark takes all pages now. Otherwise, each write would take pages from the server's own memory.
 		if err := run("fallocate", "--length", fmt.Sprint(mebibytes<<20), image); err != nil {
 			return Disk{}, err
 		}

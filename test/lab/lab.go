@@ -1,6 +1,7 @@
-// Package lab is where the benchmarks run: disks of a set speed, servers in cgroups of a set size, and clients behind a
-// virtual Ethernet with an MTU of 1500. Everything is created for the run and removed after it. It needs Linux and
-// root. Nothing in it is safe for concurrent use, except that a signal may close the lab at any time.
+// Package lab creates the environment of the benchmarks: disks with a set speed, servers in cgroups with a set size,
+// and clients behind a virtual Ethernet with an MTU of 1500. Everything is created for the run and removed after it.
+// The package needs Linux and root. Nothing in it is safe for concurrent use, except that a signal may close the lab
+// at any time.
 package lab
 
 import (
@@ -19,24 +20,24 @@ import (
 	"syscall"
 )
 
-// Port is where the measured server listens, and OriginPort is where its origin listens.
+// Port is the port of the measured server, and OriginPort is the port of its origin.
 const (
 	Port       = 8080
 	OriginPort = 9000
 )
 
-// Lab is a place to measure in.
+// Lab is an environment for measurements.
 type Lab struct {
 	// Dir is a folder that is removed when the lab closes.
 	Dir string
-	// cleanups undo what was made, last first. A signal runs them too, so they need the mutex. closing is held while they
-	// run.
+	// cleanups are functions that undo what the lab has made; the last one runs first. A signal also runs them, so the
+	// mutex protects them. closing is held while they run.
 	mutex, closing sync.Mutex
 	cleanups       []func() error
 	tag            string
 	sites          int
-	// files has the files of disks, if not Dir. shown has those of disks that cost seeks at their speeds, and speeds sets
-	// these. inMemory is true if files is in memory.
+	// files is the folder for the files of disks; "" for Dir. shown is the folder in which these files have seek times
+	// and speeds; "" for none. speeds sets the seek times and speeds. inMemory is true after a call of InMemory.
 	files, shown string
 	speeds       io.Writer
 	inMemory     bool
@@ -75,8 +76,8 @@ func (l *Lab) closeOnSignal() {
 	}()
 }
 
-// Close undoes everything that the lab made. If a signal has begun that already, Close waits for its end: the program
-// would exit otherwise, and leave the rest behind.
+// Close removes everything that the lab made. If a signal has already started this, Close waits until it ends.
+// Otherwise, the program would exit and leave the rest behind.
 func (l *Lab) Close() error {
 	l.closing.Lock()
 	defer l.closing.Unlock()
@@ -97,19 +98,20 @@ func (l *Lab) cleanup(f func() error) {
 	l.cleanups = append(l.cleanups, f)
 }
 
-// congestionControl is the kernel's own default. BBR, the default of some machines, takes the few microseconds between
-// two namespaces for the length of the way: it then sends 1 MiB in some fifty steps, each of which waits for a
-// processor.
+// congestionControl is the kernel's own default. Some machines use BBR by default. Between two namespaces, BBR
+// measures a round-trip time of only a few microseconds. It then sends 1 MiB in about fifty steps, each of which
+// waits for a processor.
 const congestionControl = "cubic"
 
-// Site is a network namespace for a server and its origin, which the clients reach over a virtual Ethernet of its own.
+// Site is a network namespace for a server and its origin. Clients reach each site over a virtual Ethernet of its
+// own.
 type Site struct {
 	// Address is the server's address, as clients see it.
 	Address   string
 	namespace string
 }
 
-// URL returns where the site's server answers.
+// URL returns the URL of the site's server.
 func (s Site) URL() string { return fmt.Sprintf("http://%s:%d", s.Address, Port) }
 
 // Site creates a site.
@@ -177,16 +179,16 @@ func (l *Lab) namespace(name string) error {
 	return run("ip", "-n", name, "link", "set", "lo", "up")
 }
 
-// Client returns a command that runs where the clients are, and on their processors.
+// Client returns a command that runs in the network namespace of the clients, and on their processors.
 func (l *Lab) Client(command ...string) *exec.Cmd {
 	_, others := processors(runtime.NumCPU())
 	return in(l.clients(), on(others, command...))
 }
 
-// Inside returns a command that runs where the server is.
+// Inside returns a command that runs in the network namespace of the site.
 func (s Site) Inside(command ...string) *exec.Cmd { return in(s.namespace, command) }
 
-// OriginCount returns how many objects a site's origin was asked for.
+// OriginCount returns the number of requests for objects that a site's origin has received.
 func (s Site) OriginCount() (int64, error) {
 	output, err := s.Inside("curl", "-sf", fmt.Sprintf("http://127.0.0.1:%d/count", OriginPort)).Output()
 	if err != nil {

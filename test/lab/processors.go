@@ -2,8 +2,8 @@ package lab
 
 import "fmt"
 
-// processors returns the processors of measured servers, and those of clients and origins, as taskset takes them; ""
-// for all. Servers have two of their own where the machine has four or more.
+// processors returns two lists of processors, in the format of taskset: one for measured servers, and one for clients
+// and origins. "" means all processors. If the machine has four or more processors, servers get two of their own.
 func processors(count int) (servers, others string) {
 	if count < 4 {
 		return "", ""

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Recipe runs a script of hack/ that makes something once and prints where it is, such as hack/nginx-root.
+// Recipe runs a script of hack/ that makes something once and prints its path, such as hack/nginx-root. It returns
+// this path.
 func Recipe(script string, args ...string) (string, error) {
 	command := exec.Command(script, args...)
 	command.Stderr = os.Stderr

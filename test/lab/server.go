@@ -19,15 +19,15 @@ import (
 
 // Root is the file system that a server sees: a Debian root with some things mounted over it.
 type Root struct {
-	// Dir is the root (hack/debian-root).
+	// Dir is the folder of the Debian root (hack/debian-root).
 	Dir string
-	// Tmpfs are empty folders in memory, in the server's cgroup, each after the one in which it lies. TmpfsOptions are
-	// more mount options by folder, such as a size.
+	// Tmpfs are folders on which an empty tmpfs is mounted, in the memory of the server's cgroup. Each folder comes
+	// after the folder that contains it. TmpfsOptions are additional mount options by folder, such as a size.
 	Tmpfs        []string
 	TmpfsOptions map[string]string
-	// Binds are folders of the lab, by the path at which the server finds them. A bind may lie in a tmpfs.
+	// Binds are folders of the lab, by the path at which the server sees them. This path may be in a tmpfs.
 	Binds map[string]string
-	// Files are written before the server starts, by path. The path must be in a tmpfs.
+	// Files are the contents of files that are written before the server starts, by path. The path must be in a tmpfs.
 	Files map[string]string
 	// Owner is the user who owns the tmpfs and the files; "" for root.
 	Owner string
@@ -41,8 +41,8 @@ type Server struct {
 	stop    sync.Once
 }
 
-// Start starts a server at a site, in namespaces of its own for mounts and processes, and in a cgroup unless that is
-// nil. The server ends with the lab at the latest.
+// Start starts a server at a site, in its own namespaces for mounts and processes. The server also runs in the
+// cgroup, unless cgroup is nil. It ends when the lab closes, at the latest.
 func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command ...string) (*Server, error) {
 	s := &Server{Cgroup: cgroup, log: filepath.Join(l.Dir, name+".log")}
 	log, err := os.Create(s.log)
@@ -69,8 +69,8 @@ func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command .
 	return s, nil
 }
 
-// script prepares what the server sees, joins the cgroup and becomes the server. The names of the files that have been
-// written begin with files.
+// script returns the shell script that prepares what the server sees, joins the cgroup and becomes the server. The
+// paths of the files that have been written begin with files.
 func script(site Site, cgroup *Cgroup, root Root, files string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -116,7 +116,7 @@ func script(site Site, cgroup *Cgroup, root Root, files string) string {
 func (s *Server) Stop() (err error) {
 	s.stop.Do(func() {
 		err = s.process.Process.Kill()
-		_ = s.process.Wait() // it was killed
+		_ = s.process.Wait() // the error only says that it was killed
 	})
 	return err
 }

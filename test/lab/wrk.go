@@ -15,18 +15,19 @@ import (
 	"time"
 )
 
-// Load is what clients request.
+// Load describes the requests that clients send.
 type Load struct {
 	// Name distinguishes the load from others of the same measurement.
 	Name string
-	// Connections is how many connections send requests, each as soon as it has the last response.
+	// Connections is the number of connections that send requests. Each connection sends the next request as soon as it
+	// has the last response.
 	Connections int
 	// Lua is the body of a function that returns the next path, for wrk. Path returns such a path too.
 	Lua  string
 	Path func() string
 }
 
-// Random requests any of count objects of a size, each as often.
+// Random requests count objects of a size. All objects are requested equally often.
 func Random(name string, connections, count int, size int64) Load {
 	lua := fmt.Sprintf(`return "/objects/%d/" .. math.random(0, %d)`, size, count-1)
 	return Load{Name: name, Connections: connections, Lua: lua, Path: func() string {
@@ -41,8 +42,8 @@ func One(name string, connections int, path string) Load {
 	}
 }
 
-// Zipf requests count objects, the one of rank n about 1/n as often as the first. missPercent of the requests are for
-// objects that nobody has requested.
+// Zipf requests count objects. The object of rank n is requested about 1/n times as often as the first object.
+// missPercent is the percentage of requests for objects that nobody has requested before.
 func Zipf(name string, connections, count, missPercent int, size int64) Load {
 	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf(`
   if math.random(100) <= %d then return "/objects/%d/new-" .. math.random(1, 2^52) end
@@ -54,9 +55,10 @@ func Zipf(name string, connections, count, missPercent int, size int64) Load {
 	}}
 }
 
-// Answers is how a load was answered.
+// Answers describes how a server answered a load.
 type Answers struct {
-	// PerSecond is requests. P50, P99, Max, Mean and Deviation (standard) are latencies in milliseconds.
+	// PerSecond is the number of requests a second. P50, P99, Max, Mean and Deviation (the standard deviation) are
+	// latencies in milliseconds.
 	PerSecond float64 `json:"perSecond"`
 	P50       float64 `json:"p50ms"`
 	P99       float64 `json:"p99ms"`
@@ -64,9 +66,10 @@ type Answers struct {
 	Mean      float64 `json:"meanms"`
 	Deviation float64 `json:"deviationms"`
 	Requests  int64   `json:"requests"`
-	// Bytes are those of all responses, including their headers.
+	// Bytes is the size of all responses, including their headers.
 	Bytes int64 `json:"bytes"`
-	// Errors are responses with a status of 400 or more, those that took longer than a minute, and connections that broke.
+	// Errors is the number of responses with a status of 400 or more, of responses that took longer than a minute, and
+	// of connections that broke.
 	Errors int64 `json:"errors"`
 }
 
@@ -89,7 +92,7 @@ function done(summary, latency)
 end
 `
 
-// Ask puts loads on a server at the same time, each from its own process, and returns how they were answered.
+// Ask sends loads to a server at the same time, each from its own process, and returns how the server answered them.
 func (l *Lab) Ask(url string, duration time.Duration, loads ...Load) ([]Answers, error) {
 	clients := make([]*exec.Cmd, len(loads))
 	outputs := make([]bytes.Buffer, len(loads))
@@ -105,8 +108,9 @@ func (l *Lab) Ask(url string, duration time.Duration, loads ...Load) ([]Answers,
 	return together(clients, outputs)
 }
 
-// AskAtRate is Ask with a number of requests a second for each load, which does not depend on the server. client is the
-// program test/bench/rate. address is the server's HOST:PORT. A latency counts from when the request was due.
+// AskAtRate does the same as Ask, but each load sends a fixed number of requests a second, which does not depend on
+// the server. client is the program test/bench/rate. address is the server's HOST:PORT. The latency of a request is
+// measured from the time at which the request was due.
 func (l *Lab) AskAtRate(
 	client, address string, duration time.Duration, loads []Load, rates []float64,
 ) ([]Answers, error) {

@@ -1,12 +1,13 @@
-// Command origin is the origin server of the tests and the demo. It serves objects of any size whose bytes follow from
-// their path, and counts the requests for them. A request with the date of its Last-Modified is answered with 304.
+// Command origin is the origin server of the tests and the demo. It serves objects of any size whose bytes depend
+// only on their path, and counts the requests for them. If a request contains the date of the object's Last-Modified,
+// the answer is 304.
 //
 //	GET /objects/SIZE/NAME   SIZE bytes
 //	GET /count               how many objects were asked for
 //	GET /bodies              how many of these were answered with the object itself
-//	GET /publish             makes the next version of all objects below /versions, and says which
+//	GET /publish             creates the next version of all objects below /versions, and returns its number
 //	POST /versions/TAG/NAME  the same as /publish
-//	GET /versions/TAG/NAME   the version that was the last when the request came, after up to 300 ms
+//	GET /versions/TAG/NAME   the latest version at the time of the request; the answer takes up to 300 ms
 package main
 
 import (

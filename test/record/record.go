@@ -1,4 +1,5 @@
-// Package record writes what was measured, with the conditions, as JSON from which the pages of the docs are made.
+// Package record writes the results and the conditions of measurements as JSON. The pages of the docs are made from
+// it.
 package record
 
 import (
@@ -20,7 +21,7 @@ type Document[T any] struct {
 	Commit string `json:"commit"`
 	Kernel string `json:"kernel"`
 	CPUs   int    `json:"cpus"`
-	// Processor is its name as the kernel has it; older results lack it.
+	// Processor is the name of the processor that the kernel reports; older results lack it.
 	Processor string `json:"processor,omitempty"`
 	Result    T      `json:"result"`
 }

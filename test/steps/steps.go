@@ -1,9 +1,10 @@
-// Package steps runs the parts of a test that build on each other. They are no subtests, as a subtest runs alone.
+// Package steps runs the parts of a test that depend on each other. They are not subtests, because a subtest can run
+// alone.
 package steps
 
 import "testing"
 
-// Run runs a step. A failure after it in the test's output, and before the next step, is one of this step.
+// Run runs a step. In the test's output, a failure belongs to the last step that is named before the failure.
 func Run(t *testing.T, name string, step func()) {
 	t.Helper()
 	t.Log("step: " + name)

@@ -1,5 +1,5 @@
-// Package xfs makes real file systems for tests. Each is a file behind a loop device, and mounted. It needs Linux and
-// root.
+// Package xfs makes real file systems for tests. Each file system is in a file, and is mounted through a loop device.
+// The package needs Linux and root.
 package xfs
 
 import (

@@ -1,6 +1,7 @@
-// Command bounds adds limits to the fields of a CustomResourceDefinition whose types are Kubernetes' own, such as
-// affinity: markers cannot reach into them, and every list and string of the API must be bounded. Fields with limits
-// keep them. It also replaces the pattern of quantities by a rule that says in words what is wrong.
+// Command bounds adds limits to the fields of a CustomResourceDefinition whose types are defined by Kubernetes, such
+// as affinity. Every list and string of the API must have a limit, and markers cannot set limits inside these types.
+// Fields that already have limits keep them. The command also replaces the pattern of quantities by a rule whose
+// message says what is wrong.
 package main
 
 import (
@@ -61,8 +62,8 @@ func main() {
 	}
 }
 
-// speak replaces the pattern of a quantity that has rules by a rule whose message says what is wrong. The other rules
-// then pass for a text that is no quantity, so that the user sees one error and not several.
+// speak replaces the pattern of a quantity that has rules by a rule whose message says what is wrong. It also changes
+// the other rules, so that they accept a text that is no quantity. The user then sees one error instead of several.
 func speak(name string, s *apiextensionsv1.JSONSchemaProps) {
 	if !s.XIntOrString || len(s.XValidations) == 0 || !strings.Contains(s.XValidations[0].Rule, "quantity(string(self))") {
 		return

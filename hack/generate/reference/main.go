@@ -21,7 +21,8 @@ import (
 	"github.com/cachenode/cachenode-operator/config/crd"
 )
 
-// kubernetes are the fields with types of Kubernetes' own, which its documentation describes.
+// kubernetes lists the fields whose types are defined by Kubernetes. The documentation of Kubernetes describes these
+// types.
 var kubernetes = []string{
 	"spec.pod.affinity", "spec.pod.tolerations", "spec.pod.topologySpreadConstraints", "spec.pod.resources",
 	"spec.pod.imagePullSecrets",

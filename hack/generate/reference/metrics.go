@@ -19,7 +19,7 @@ import (
 // metric is the description of a metric in the code.
 type metric struct{ name, labels, help string }
 
-// description is how prometheus.Desc prints itself. There is no other way to get its parts.
+// description matches the text of a prometheus.Desc. This text is the only way to get the parts of a prometheus.Desc.
 var description = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", ` +
 	`constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
 

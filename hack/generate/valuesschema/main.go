@@ -1,6 +1,7 @@
-// Command valuesschema makes values.schema.json of a chart's values.yaml. Types come from the defaults, descriptions
-// from the comments "# -- ...", and other rules from "# @schema {...}", which is JSON Schema. A map with keys takes
-// only these keys, and a map without keys takes any, unless its @schema says otherwise.
+// Command valuesschema prints values.schema.json, the JSON schema for the values.yaml of a chart. Types come from the
+// default values, and descriptions come from comments of the form "# -- ...". Comments of the form "# @schema {...}"
+// contain other rules as JSON Schema. If a default value is a map with keys, only these keys are allowed. If it is a
+// map without keys, all keys are allowed. An @schema comment replaces these two rules.
 package main
 
 import (

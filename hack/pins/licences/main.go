@@ -1,6 +1,6 @@
-// Command licences lists the licences of all modules from which the programs are built, and fails if one of the
-// licences is not known or not wanted. With -notices, it writes their texts, which go with the programs wherever they
-// go.
+// Command licences lists the licences of all modules from which the programs are built. It fails if a licence is
+// unknown, or is not one of the wanted licences. With -notices, it writes the texts of the licences and notices
+// instead. These texts must be distributed together with the programs.
 package main
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// wanted are the licences with which a program under Apache-2.0 may be linked, by their SPDX identifiers.
+// wanted lists the SPDX identifiers of the licences of modules that may be linked into a program under Apache-2.0.
 var wanted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0"}
 
-// enough is the least part of a file, in percent, that must be text of licences.
+// enough is the minimum share of a file, in percent, that must consist of texts of licences.
 const enough = 75
 
 // module is a module as go list prints it.
@@ -65,7 +65,7 @@ func main() {
 	}
 }
 
-// linked adds the modules of the programs' packages, by path.
+// linked adds the modules of the programs' packages to the map modules, by path.
 func linked(modules map[string]module, system, packages string) error {
 	command := exec.Command("go", "list", "-e", "-deps", "-json=Module", packages)
 	command.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
@@ -94,7 +94,8 @@ func linked(modules map[string]module, system, packages string) error {
 	return command.Wait()
 }
 
-// licence returns the licences of a module's folder; "" if one is not wanted, or if there is no known one.
+// licence returns the licences that are in a module's folder. It returns "" if one of them is not wanted, or if none
+// of them is known.
 func licence(dir string) string {
 	files, err := filepath.Glob(filepath.Join(dir, "[LlCc][IiOo][CcPp][EeYy]*")) // LICENSE, licence, COPYING and the like
 	if err != nil {
@@ -103,7 +104,7 @@ func licence(dir string) string {
 	found := map[string]bool{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil || strings.HasSuffix(file, ".docs") { // the licence of documents alone
+		if err != nil || strings.HasSuffix(file, ".docs") { // a licence for documents only
 			continue
 		}
 		covered := licensecheck.Scan(text)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// contents are what an image has: the files of a tar file, and files that are given one by one as SOURCE:TARGET.
+// contents lists the files of an image: the files of a tar file, and single files, each given as SOURCE:TARGET.
 type contents struct {
 	root            string
 	programs, texts list

@@ -4,8 +4,8 @@
 //	ociimage -entrypoint /manager -arch amd64 -arch arm64 -file 'bin/{arch}/manager:/manager' -layout image
 //
 // With -o, it writes an archive in the format of "docker save", which containerd, kind and docker load. With -layout,
-// it writes a folder in the format of the OCI image layout with an index of one image for each architecture. Equal
-// input gives equal bytes.
+// it writes a folder in the format of the OCI image layout with an index of one image for each architecture. The same
+// input always produces the same bytes.
 package main
 
 import (
@@ -104,7 +104,7 @@ func writeArchive(out string, names []string, c contents, file v1.ConfigFile) er
 	return tarball.MultiWriteToFile(out, tagged)
 }
 
-// writeLayout writes a folder with an index of the images. What was in the folder goes.
+// writeLayout writes a folder with an index of the images. It first deletes the previous content of the folder.
 func writeLayout(folder string, architectures []string, c contents, file v1.ConfigFile) error {
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
@@ -129,7 +129,7 @@ func writeLayout(folder string, architectures []string, c contents, file v1.Conf
 	return path.AppendIndex(index)
 }
 
-// image returns the image with the contents as layers, and with the rest of its configuration.
+// image returns the image base with the contents added as layers, and with the configuration in file.
 func image(base v1.Image, layer types.MediaType, c contents, file v1.ConfigFile) (v1.Image, error) {
 	layers, err := c.layers()
 	if err != nil {
@@ -152,5 +152,5 @@ func image(base v1.Image, layer types.MediaType, c contents, file v1.ConfigFile)
 	return mutate.ConfigFile(base, &file)
 }
 
-// opener returns a reader of a layer, which is a tar file.
+// opener opens a layer, which is a tar file, for reading.
 type opener = func() (io.ReadCloser, error)

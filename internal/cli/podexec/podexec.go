@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 )
 
-// maxError is the maximum number of bytes that an error contains of a command's standard error.
+// maxError is the maximum number of bytes of a command's standard error that an error message contains.
 const maxError = 4 << 10
 
 // Run runs a command and returns what it writes to its standard output. It needs the rights to get and create

@@ -74,8 +74,8 @@ func (n Disk) Used() string {
 // requests.
 func (n Disk) HitRatio() string { return HitRatio(n.Hits, n.Requests, n.Sampling) }
 
-// enoughSamples is the number of sampled requests that suffices for a ratio. The ratio of so many usually differs by
-// less than 10% of all requests from the ratio of all requests.
+// enoughSamples is the minimum number of sampled requests for a ratio. With this number, the ratio in the sample
+// usually differs by less than 10 percentage points from the ratio of all requests.
 const enoughSamples = 30
 
 // IsEnough returns true if a number of counted requests suffices for a ratio. If all requests are counted, any number

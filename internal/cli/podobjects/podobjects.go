@@ -96,7 +96,7 @@ func Copy(ctx context.Context, cluster *connect.Cluster, pod string, q objects.L
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	found, err := ask[objects.Copy](ctx, cluster, pod, "copy", q)
-	if err != nil && strings.Contains(err.Error(), "want install DIR, run") { // the agent does not know it
+	if err != nil && strings.Contains(err.Error(), "want install DIR, run") { // the agent does not know the verb
 		return found, fmt.Errorf("%s: its agent is older than this plugin: restart the pod", pod)
 	}
 	return found, err

@@ -194,11 +194,16 @@ func oneNginx(t *testing.T, origin http.Handler, lines ...string) *nginxtest.Ngi
 	return nginxOf(t, origin, threeDisks+strings.Join(lines, ""))
 }
 
-// nginxOf starts one nginx with an origin, by the YAML of a CacheNode with three disks.
-func nginxOf(t *testing.T, origin http.Handler, yaml string) *nginxtest.Nginx {
+// nginxOf starts one nginx with an origin, by the YAML of a CacheNode with three disks. The changes are made to the
+// facts of the pod.
+func nginxOf(t *testing.T, origin http.Handler, yaml string, changes ...func(*cache.Facts)) *nginxtest.Nginx {
 	t.Helper()
 	n := nginxtest.New(t)
-	config, err := cache.Render(decode(t, []byte(yaml)))
+	in := decode(t, []byte(yaml))
+	for _, change := range changes {
+		change(&in.Facts)
+	}
+	config, err := cache.Render(in)
 	must(t, err)
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
 	n.Serve("127.0.0.1:9000", origin)

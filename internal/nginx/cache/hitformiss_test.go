@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
@@ -279,7 +280,8 @@ func TestNotesDoNotOutweigh(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &halved{arrived: make(chan struct{}, 10), released: make(chan struct{})}
-			n := oneNginx(t, h, tt.slice)
+			// A worker notes the leader's header before it answers a later request. Another worker could answer earlier.
+			n := nginxOf(t, h, threeDisks+tt.slice, func(f *cache.Facts) { f.Cores = 1 })
 			ask(t, n.Client(), http.MethodGet, url, tt.header)
 			want := int64(1 + tt.leaders)
 			var answers []func() map[string]int

@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// evictRetry is the time after which an eviction is tried again that the disruption budget did not allow.
+// evictRetry is the time after which the operator retries an eviction that the disruption budget did not allow.
 const evictRetry = 5 * time.Second
 
 // Evict evicts a pod if the disruption budget allows it now. done is false if the budget does not allow it, or if the
@@ -54,9 +54,9 @@ func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done
 	return true, nil
 }
 
-// evictAlone deletes a pod while the PodDisruptionBudget allows no eviction to anybody else, if the budget in the
-// spec allows it. At this time, nobody but this operator takes pods down. A count of the live pods is therefore as
-// exact as the status of the PodDisruptionBudget.
+// evictAlone deletes a pod if the disruption budget in the spec allows the deletion. The operator uses it while the
+// PodDisruptionBudget allows no evictions by anybody else. At this time, nobody but this operator takes pods down. A
+// count of the live pods is therefore as exact as the status of the PodDisruptionBudget.
 func (e *Executor) evictAlone(ctx context.Context, pod *corev1.Pod, why string) (done bool, err error) {
 	pods := &corev1.PodList{}
 	name := e.CacheNode.Name

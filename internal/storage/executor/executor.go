@@ -65,7 +65,7 @@ func (e *Executor) Keep(ctx context.Context, keep storage.Keep) error {
 	return errors.Join(errs...)
 }
 
-// Follow carries out the actions that follow the spec. The caller sets the replicas.
+// Follow carries out the releases and the changes of volumes that the spec requires. The caller sets the replicas.
 func (e *Executor) Follow(ctx context.Context, follow storage.Follow) error {
 	if err := e.release(ctx, follow.Releases); err != nil {
 		return err

@@ -1,14 +1,14 @@
-// Package report has the types of what the test client prints. The client writes them, and the tests read them.
+// Package report contains the types of the test client's output. The client writes them, and the tests read them.
 package report
 
-// Progress is the line that a load writes to standard error when its first request has ended, and then after Every
-// requests, with how many have ended.
+// Progress is the line that a load writes to standard error, with the number of requests that have ended. The load
+// writes the line after the first request, and then after each group of Every requests.
 const (
 	Progress = "requests ended: %d\n"
 	Every    = 25
 )
 
-// Window is the length of the windows of a Summary in seconds.
+// Window is the length of a Summary's windows, in seconds.
 const Window = 3
 
 // Result is the outcome of one request.
@@ -25,7 +25,7 @@ type Result struct {
 	Reused bool `json:"reused,omitempty"`
 	// Version is the number in the body of an object below /versions of the origin.
 	Version int64 `json:"version,omitempty"`
-	// Began is when the request began, as Unix time in milliseconds.
+	// Began is the time at which the request began, as Unix time in milliseconds.
 	Began int64 `json:"began"`
 	// Error is "" only if the status was 200 and every byte was right.
 	Error string `json:"error,omitempty"`
@@ -41,6 +41,7 @@ type Summary struct {
 	P50      float64        `json:"p50ms"`
 	P99      float64        `json:"p99ms"`
 	Max      float64        `json:"maxms"`
-	// Windows are the P99 of the requests that ended in each window of so many seconds since the load began.
+	// Windows contains the P99 of each window, in milliseconds. A window lasts Window seconds, and covers the requests
+	// that ended in this time. The first window begins with the load.
 	Windows []float64 `json:"windows"`
 }

@@ -1,5 +1,5 @@
-// Command pause is the sandbox container of the native test cluster: it holds a pod's namespaces, reaps what is left to
-// it as process 1 and ends on a signal.
+// Command pause is the sandbox container of the native test cluster. It holds the namespaces of a pod, reaps orphaned
+// processes as process 1, and ends on a signal.
 package main
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/coredns/coredns/coremain"
 )
 
-// In the order of CoreDNS's plugin.cfg, in which they see a request.
+// The order is the order of CoreDNS's plugin.cfg. A request passes through the plugins in this order.
 func init() {
 	dnsserver.Directives = []string{
 		"reload", "ready", "health", "prometheus", "errors", "cache", "loadbalance", "kubernetes", "loop", "forward",

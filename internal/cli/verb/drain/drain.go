@@ -117,8 +117,8 @@ func (d drainer) unfinished(ctx context.Context) error {
 		why, d.node, d.node)
 }
 
-// isPassing returns true for an error after which the next attempt may succeed. The API server may be restarted
-// during a drain, which takes minutes.
+// isPassing returns true for an error after which the next attempt may succeed. A drain takes minutes, and the API
+// server may restart during this time.
 func isPassing(err error) bool {
 	return apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||

@@ -114,8 +114,8 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 // place contains the place of a key: its disk, its file and the pods that own it.
 type place struct {
 	key, disk, share string
-	// path is the path of the object, or of its first slice. file is the path as a text for people, which says if it is
-	// that of the first slice.
+	// path is the path of the object, or of its first slice. file is a text for people: the path, with a remark if it is
+	// the path of the first slice.
 	path, file string
 	// owners are the pods to which the key belongs, by zone if there are zones. The list is empty if the pods do not
 	// share keys.

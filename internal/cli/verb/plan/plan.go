@@ -207,7 +207,7 @@ func readRunning(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Ca
 	}
 	name := client.ObjectKey{Namespace: now.Namespace, Name: naming.ConfigMap(now.Name)}
 	if err := cluster.Get(ctx, name, configMap); err != nil {
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // then the spec is compared
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // without a revision, the spec is compared
 			return r, nil
 		}
 		return r, err
@@ -248,7 +248,7 @@ func (r running) spec(now effective.CacheNode) v1alpha1.CacheNodeSpec {
 	return spec
 }
 
-// orOf returns what runs. For what is not known, it returns what the spec of a CacheNode asks for.
+// orOf returns r. For values that are not known in r, it returns what the spec of a CacheNode asks for.
 func (r running) orOf(cacheNode *v1alpha1.CacheNode) running {
 	if r.replicas == nil {
 		r.replicas = new(ptr.Deref(cacheNode.Spec.Replicas, 1))
@@ -262,8 +262,8 @@ func (r running) orOf(cacheNode *v1alpha1.CacheNode) running {
 	return r
 }
 
-// edit compares what runs with next, by the same function that the operator uses. older is the revision that runs, if
-// now was not rolled out yet.
+// edit compares what runs with next, by the same function that the operator uses. If now is not rolled out yet, older
+// is the ID of the revision that runs; otherwise it is "".
 func (r running) edit(now, next effective.CacheNode) (e edit.Edit, older string, err error) {
 	if r.revision == nil {
 		e, err = between(now, next)

@@ -67,7 +67,7 @@ func (o outcome) code() int {
 // movement describes how many keys move. Ratios are from 0 to 1.
 type movement struct {
 	Ratio float64 `json:"ratio"`
-	// Least is the ratio that any plan must move.
+	// Least is the smallest ratio of keys that any plan would have to move.
 	Least float64 `json:"least"`
 	// Bytes is the size of the objects that move. Cached is the size of everything in the caches. Both are estimates of
 	// the agents, up to a minute old. They are left out if they are not known.
@@ -84,7 +84,8 @@ type move struct {
 	Bytes *int64  `json:"bytes,omitempty"`
 }
 
-// owners describes how many keys get another pod. For a time, this pod fills the keys from the previous pod.
+// owners describes how many keys get another owner. For a time, the new owner fetches the objects of these keys from
+// the previous owner.
 type owners struct {
 	Ratio           float64 `json:"ratio"`
 	Least           float64 `json:"least"`
@@ -206,7 +207,7 @@ func ownersOf(now, next effective.CacheNode) *owners {
 	return &owners{ratio(m.Slots), ratio(m.Least), effective.Handover(next.Spec.Routing).Seconds()}
 }
 
-// handover returns a text for people that says how long the new owners fill keys from the previous owners.
+// handover returns a text for people: the time for which the new owners fetch objects from the previous owners.
 func (o owners) handover() string {
 	return duration.HumanDuration(time.Duration(o.HandoverSeconds * float64(time.Second)))
 }

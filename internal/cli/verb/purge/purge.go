@@ -121,7 +121,7 @@ func (o *options) check() error {
 	if err := o.output.Check(); err != nil {
 		return err
 	}
-	if o.ttl < time.Second || o.ttl > 30*24*time.Hour { // it stays at least for a moment, so that people can see it
+	if o.ttl < time.Second || o.ttl > 30*24*time.Hour { // a finished purge must stay visible for a moment
 		return fmt.Errorf("--ttl is %s, want 1s to 720h", o.ttl)
 	}
 	t := purge.TargetOf(o.spec)

@@ -90,7 +90,7 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 		after, now, err := look(ctx, cluster, name)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the user has seen enough
+				return nil //nolint:nilerr // the user has interrupted the verb
 			}
 			return err
 		}
