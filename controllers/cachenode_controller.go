@@ -105,8 +105,7 @@ const (
 	// latestDelay, because the cache may have lost its watch.
 	lateDelay   = 200 * time.Millisecond
 	latestDelay = 30 * time.Second
-	// lateWarning is the back-off above which each pass logs that the cache lags behind. A back-off of this length is
-	// also logged.
+	// lateWarning is the shortest back-off with which a pass logs that the cache lags behind.
 	lateWarning = 5 * time.Second
 )
 

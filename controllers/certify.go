@@ -33,7 +33,7 @@ func (r *CacheNodeReconciler) certify(
 	shares := routing.Mode == v1alpha1.RoutingSharded
 	isNew := o.own.secret == nil && o.own.statefulSet == nil
 	if isNew && !w.isRendered() {
-		return nil, nil // no pods run, and none may start without an accepted spec
+		return nil, nil // no pod runs, and none may start without a configuration
 	}
 	certificates, changed, err := renewed(s, o, o.own.secret, shares, out)
 	if err != nil || !changed || isNew {
@@ -72,8 +72,8 @@ func renewed(s scope, o observed, secret *corev1.Secret, shares bool, out *outco
 	if err != nil {
 		return nil, false, err
 	}
-	// A missing Secret was deleted and is no sign of an upgrade: it contained a key. So unsigned marks from the time
-	// before it was deleted must not be trusted.
+	// If the Secret is missing, somebody has deleted it. It contained a key, so this is no upgrade, and unsigned marks
+	// from before must not be trusted.
 	isUpgrade := o.own.statefulSet != nil && secret != nil
 	if certificates, err = pki.WithOwnerKey(certificates, data, isUpgrade, s.now); err != nil {
 		return nil, false, err

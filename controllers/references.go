@@ -102,7 +102,7 @@ func validity(pair tls.Certificate) *v1alpha1.CertificateStatus {
 	for _, der := range pair.Certificate[1:] {
 		c, err := x509.ParseCertificate(der)
 		if err != nil {
-			continue // nginx sends also a certificate that cannot be parsed, and clients decide about it
+			continue // nginx also sends a certificate that cannot be parsed, and clients decide about it
 		}
 		if c.NotBefore.After(from) {
 			from = c.NotBefore

@@ -113,8 +113,8 @@ func (l *lasting) failure(err error, now time.Time) (failure error, incomplete b
 	return nil, true
 }
 
-// began returns the time at which a state began. If the state held before and still holds, this is since. If the
-// state is new, this is now. If the state does not hold, which the argument is tells, began returns the zero time.
+// began returns the time at which a state began. This is since if the state goes on, and now if the state is new. If
+// the state is over, began returns the zero time.
 func began(since time.Time, is bool, now time.Time) time.Time {
 	switch {
 	case !is:

@@ -78,8 +78,8 @@ func (r *CacheNodeReconciler) render(cacheNode effective.CacheNode, bundle strin
 	return target, nil
 }
 
-// tryOut renders the configuration once, with assumed values for the facts that the agent of a pod measures. If it
-// has rendered the same configuration before, it does nothing, because most passes handle an unchanged CacheNode.
+// tryOut renders the configuration with assumed properties of a pod (nominal facts). If it has rendered the same
+// configuration before, it does nothing, because most passes handle an unchanged CacheNode.
 func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, spec v1alpha1.CacheNodeSpec) error {
 	memory := spec.Pod.Resources.Limits.Memory().Value()
 	key := revision.ID + " " + strconv.FormatInt(memory, 10)

@@ -1,8 +1,8 @@
-// Command house prints numbers that show whether the code stays small: the methods of the largest types, the fields
-// that a pass carries, the files that read the spec of a site, and the lines of each package. It reads the Go files
-// below the current folder, without tests and generated files. With -at, it reads the files of a commit instead. With
-// -words, it prints the functions whose doc comment does not continue with a verb such as "returns" after the name.
-// In this case, it fails if there are such functions.
+// Command house prints numbers that show whether the code stays small. These are the methods of the largest types,
+// the fields that a pass carries, the files that read the spec of a site, and the lines of each package. It reads the
+// Go files below the current folder, without tests and generated files. With -at, it reads the files of a commit
+// instead. With -words, it prints the functions whose doc comment does not continue with a verb such as "returns"
+// after the name. It then fails if there are any such functions.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command layers prints the packages of the project by layer. For each package, it lists the packages of the project
-// that the package imports. It fails if an import points to a layer above, if a package is in no layer, or if no rule
-// of depguard matches a package below internal. The layers are the rows of the table in
+// that the package imports. It fails in three cases: an import points to a layer above, a package is in no layer, or
+// a package below internal matches no rule of depguard. The layers are the rows of the table in
 // docs/concepts/architecture.md.
 package main
 

@@ -98,7 +98,8 @@ func isHTTPRoute(k gw.RouteGroupKind) bool {
 	return k.Kind == httpRoute && ptr.Deref(k.Group, gw.GroupName) == gw.GroupName
 }
 
-// unresolved returns the problem of the first reference of a listener that cannot be used; nil if there is none.
+// unresolved returns the first problem with what a listener refers to: kinds of routes that are not supported, or
+// certificates that cannot be used. It returns nil if there is no problem.
 func (d *decision) unresolved(g *gw.Gateway, l gw.Listener) *problem {
 	if l.AllowedRoutes != nil {
 		for _, k := range l.AllowedRoutes.Kinds {

@@ -111,7 +111,7 @@ func nginxContainer(in PodInput) corev1.Container {
 		Ports:        nginxPorts(in),
 		Resources:    resources(in),
 		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: layout.RunDir}}, cacheMounts(in)...),
-		// The probe asks the agent. So it also works while clients use all connections of nginx.
+		// The probe asks the agent, and needs no connection of nginx. So it also works while clients use all connections.
 		ReadinessProbe: &corev1.Probe{
 			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 				Path: "/ready", Port: intstr.FromInt32(layout.MetricsPort),

@@ -177,9 +177,9 @@ func newTemplate(in PodInput, hash string, images Images, revision string) Templ
 
 // NewTemplate returns the template to be applied. previous is the text of the last template from the ConfigMap; pods
 // are the input hashes of the existing pods. If previous was made from the same input, NewTemplate returns it.
-// Otherwise, it returns an earlier template that was made from the same input, if some pod was created from that
-// template. Otherwise, it makes a new template with the given images. The pods of the new template start with the
-// given revision if that revision is offered. changed is false if previous stays.
+// Otherwise, it returns an earlier template that was made from the same input, if some pod that was created from that
+// template still exists. Otherwise, it makes a new template with the given images. The pods of the new template start
+// with the given revision if that revision is offered. changed is false if previous stays.
 func NewTemplate(
 	in PodInput, previous string, pods []string, images Images, revision string,
 ) (t Template, changed bool, err error) {

@@ -36,8 +36,8 @@ type State struct {
 // Pod describes a pod as it was observed last.
 type Pod struct {
 	Name string
-	// Ready is true if the kubelet reports the pod as ready. ReadySince is the time at which the pod became ready.
-	// Silent is true if the agent does not answer.
+	// Ready is true if the kubelet reports the pod as ready. ReadySince is the time since which the kubelet reports this
+	// state. Silent is true if the agent does not answer.
 	Ready, Silent bool
 	ReadySince    time.Time
 	// Assigned is the revision that the pod's annotation names. AssignedAt is the time of the assignment or of the last

@@ -27,9 +27,10 @@ type Candidate struct {
 
 // VirtualHosts returns the virtual hosts of a port of the pods, sorted by the precedence of their patterns.
 //
-// A request goes to the listener with the most specific pattern that accepts its host, and to no other listener, even
-// if that listener has no route for the request (Gateway API, ListenerSpec.hostname). Therefore, each listener has a
-// virtual host for its own pattern. A virtual host is left out if a more specific listener accepts all of its hosts.
+// A request goes to the listener with the most specific pattern that accepts its host. Even if that listener has no
+// route for the request, the request goes to no other listener (Gateway API, ListenerSpec.hostname). Therefore, each
+// listener has a virtual host for its own pattern. A virtual host is left out if a more specific listener accepts all
+// of its hosts.
 //
 // Among the routes of the listener, the routes for the most specific pattern come first. The routes for the next
 // pattern follow (HTTPRouteSpec.hostnames).

@@ -152,7 +152,8 @@ func lastTime(e corev1.Event) time.Time {
 	return last
 }
 
-// bare returns the disks with a localPath on which, in the pod, nothing was mounted for longer than the spec allows.
+// bare returns the disks with a localPath whose folder in the pod had nothing mounted on it for longer than the spec
+// allows.
 func (p *plan) bare() (list []PodDisk) {
 	patience := effective.Duration(p.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 {

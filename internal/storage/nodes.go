@@ -16,8 +16,8 @@ import (
 // maxNodes is the maximum of spec.replicas, and therefore the maximum number of nodes with one pod each.
 const maxNodes = 1000
 
-// leaveAfter is the time after which a pod is moved from a node that no longer matches. A node may lack a label for
-// only a moment.
+// leaveAfter is the time after which a pod is moved from a node that no longer matches. The pod is not moved at once,
+// because a label may be missing for only a moment.
 const leaveAfter = 10 * time.Second
 
 // followNodes moves pods from nodes that the spec no longer allows. With one pod on each node, it also sets the number

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// spareNodes is the number of additional nodes with volumes. They give the scheduler a choice: without them, there
-	// is one node with volumes for each pod without a node.
+	// spareNodes is the number of nodes with volumes beyond one node for each pod without a node. These additional nodes
+	// give the scheduler a choice.
 	spareNodes = 2
 	// moreNodesAfter is the time that the scheduler has after the creation of the newest volume. If the scheduler still
 	// cannot place a pod after this time, the number of nodes with free volumes doubles.

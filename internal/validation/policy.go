@@ -56,9 +56,9 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// NoOrigin are the address ranges that no origin has a good reason to use: the addresses of the pod itself, the
-// link-local addresses (at which cloud providers offer the credentials of machines), and addresses that do not belong
-// to a single host.
+// NoOrigin are the address ranges that no origin has a good reason to use. These are the addresses of the pod itself,
+// link-local addresses, and addresses that do not belong to a single host. Cloud providers use link-local addresses
+// for the credentials of machines.
 var NoOrigin = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("127.0.0.0/8"),

@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// patience is the time after which a test fails because its API server does not start or stop. It is long enough for
-// a busy machine.
+// patience is the time after which a test fails if its API server does not start or stop. It is long enough for a
+// busy machine.
 const patience = time.Minute
 
 // Start starts an API server with our CRDs and those at the paths in definitions, and stops it when the test ends.
@@ -39,7 +39,7 @@ func begin(t testing.TB, definitions []string) (*envtest.Environment, *rest.Conf
 	t.Helper()
 	env, config, err := start(definitions)
 	// On a busy machine, the API server can be too slow for a deadline of envtest that we cannot change. The namespace
-	// default must exist five seconds after the first answer of the API server.
+	// default must exist within five seconds after the first answer of the API server.
 	for range 5 {
 		if err == nil {
 			break

@@ -175,8 +175,8 @@ func (c *Cgroup) LimitCPU(processors float64) error {
 
 // Use contains what a cgroup has used so far.
 type Use struct {
-	// Reads is the number of reads from its disks. CPU is its processor time. Written is the number of bytes that any
-	// process has written to its disks: the kernel writes most pages later and by itself.
+	// Reads is the number of reads from its disks. CPU is its processor time. Written is the number of bytes that were
+	// written to its disks, by any process or by the kernel. The kernel writes most pages later and by itself.
 	Reads, Written int64
 	CPU            time.Duration
 }
@@ -255,8 +255,8 @@ func readsOf(text, device string) (reads int64) {
 	return reads
 }
 
-// writtenOf returns the number of bytes that were written to a device. stat is the file stat of the device in sysfs.
-// Its seventh field counts the written sectors of 512 bytes (Documentation/block/stat.rst).
+// writtenOf returns the number of bytes that were written to a device. stat is the content of the device's file stat
+// in sysfs. Its seventh field counts the written sectors of 512 bytes (Documentation/block/stat.rst).
 func writtenOf(stat string) (int64, error) {
 	fields := strings.Fields(stat)
 	if len(fields) < 7 {

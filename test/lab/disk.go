@@ -132,7 +132,7 @@ func (l *Lab) mountMemory(dir string, mebibytes int64) error {
 }
 
 // Seek adds seek times to the disks that are created afterwards. A disk has seeks as soon as its speed contains a
-// seek time. Otherwise, the disk is as fast as memory: its file is in memory, and takes as much memory as is written.
+// seek time. Apart from that, the disk costs no time: its file is in memory, and takes as much memory as is written.
 // program is test/bench/seek.
 func (l *Lab) Seek(program string) error {
 	files, shown := filepath.Join(l.Dir, "files"), filepath.Join(l.Dir, "shown")

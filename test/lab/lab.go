@@ -37,7 +37,8 @@ type Lab struct {
 	tag            string
 	sites          int
 	// files is the folder for the files of disks; "" for Dir. shown is the folder in which these files have seek times
-	// and speeds; "" for none. speeds sets the seek times and speeds. inMemory is true after a call of InMemory.
+	// and speeds; "" if disks have no seeks. speeds sets the seek times and speeds. inMemory is true after a call of
+	// InMemory.
 	files, shown string
 	speeds       io.Writer
 	inMemory     bool

@@ -27,7 +27,7 @@ type Load struct {
 	Path func() string
 }
 
-// Random requests count objects of a size. All objects are requested equally often.
+// Random returns a load for count objects of a size. All objects are requested equally often.
 func Random(name string, connections, count int, size int64) Load {
 	lua := fmt.Sprintf(`return "/objects/%d/" .. math.random(0, %d)`, size, count-1)
 	return Load{Name: name, Connections: connections, Lua: lua, Path: func() string {
@@ -35,15 +35,15 @@ func Random(name string, connections, count int, size int64) Load {
 	}}
 }
 
-// One requests one object.
+// One returns a load for a single object.
 func One(name string, connections int, path string) Load {
 	return Load{
 		Name: name, Connections: connections, Lua: fmt.Sprintf("return %q", path), Path: func() string { return path },
 	}
 }
 
-// Zipf requests count objects. The object of rank n is requested about 1/n times as often as the first object.
-// missPercent is the percentage of requests for objects that nobody has requested before.
+// Zipf returns a load for count objects. The object of rank n is requested about 1/n times as often as the first
+// object. missPercent is the percentage of requests for objects that nobody has requested before.
 func Zipf(name string, connections, count, missPercent int, size int64) Load {
 	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf(`
   if math.random(100) <= %d then return "/objects/%d/new-" .. math.random(1, 2^52) end

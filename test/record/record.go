@@ -21,7 +21,7 @@ type Document[T any] struct {
 	Commit string `json:"commit"`
 	Kernel string `json:"kernel"`
 	CPUs   int    `json:"cpus"`
-	// Processor is the name of the processor that the kernel reports; older results lack it.
+	// Processor is the name of the processor that the kernel reports; older results lack the name.
 	Processor string `json:"processor,omitempty"`
 	Result    T      `json:"result"`
 }

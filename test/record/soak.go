@@ -6,8 +6,8 @@ type Soak struct {
 	// Requests is the number of requests that were answered. Hits is the number of HITs among them.
 	Requests int64 `json:"requests"`
 	Hits     int64 `json:"hits"`
-	// Purges contains the number of purges for each kind of what they name. Faults contains the number of times that
-	// each fault occurred.
+	// Purges maps what purges name, such as tags, to the number of these purges. Faults maps each fault to the number of
+	// times that it occurred.
 	Purges map[string]int `json:"purges"`
 	Faults map[string]int `json:"faults"`
 	// Old is the number of bodies from before a purge that had settled before the request began. Late is the number of
