@@ -70,9 +70,9 @@ func (r *CacheNodeReconciler) tellPod(
 	return nil
 }
 
-// abandonedCaches returns foreign caches in the format of the pod's annotation. The pod's agent found these caches on
-// volumes that the operator made, and their CacheNodes no longer exist. The annotation stays as it is until the agent
-// has answered this operator.
+// abandonedCaches returns the value of the annotation AnnotationEmpty for a pod: the foreign caches whose CacheNodes no
+// longer exist. The pod's agent found these caches on volumes that the operator made. The annotation stays as it is
+// until the agent has answered this operator.
 func (r *CacheNodeReconciler) abandonedCaches(
 	ctx context.Context, s scope, pod *corev1.Pod, seen agents.Observation,
 ) (string, error) {

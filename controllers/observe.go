@@ -138,7 +138,7 @@ func (o objects) isAbsent(object client.Object) bool {
 // podVolumes returns the disks of each pod by ordinal, without pods that are being deleted.
 func (o observed) podVolumes(cacheNode string) map[int][]string { return podVolumes(cacheNode, o.pods) }
 
-// podInputs returns the hash of the template input of each pod, without pods that are being deleted.
+// podInputs returns, for each pod that is not being deleted, the hash of the input of its pod template.
 func (o observed) podInputs() (hashes []string) {
 	for i := range o.pods {
 		if pod := &o.pods[i]; pod.DeletionTimestamp.IsZero() {

@@ -24,7 +24,8 @@ type rolled struct {
 
 // applied contains the API server's answers about the objects that were applied.
 type applied struct {
-	// set is nil and version is empty if the pass did not get that far. version is the resourceVersion of the ConfigMap.
+	// set is the StatefulSet; nil if the pass did not apply it. version is the resourceVersion of the ConfigMap; "" if the
+	// pass did not apply it.
 	set     *appsv1.StatefulSet
 	version string
 	// remaking is true while the operator deletes the StatefulSet to recreate it.

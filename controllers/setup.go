@@ -140,7 +140,7 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// stripTenants drops fields that nobody reads and that tenants can make long.
+// stripTenants drops fields that nobody reads from the cache and that tenants can make long.
 func stripTenants(object any) (any, error) {
 	switch o := object.(type) {
 	case *v1alpha1.CachePurge:

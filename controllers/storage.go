@@ -122,7 +122,8 @@ func volumeProblem(follow storage.Follow) *status.Problem {
 }
 
 // volumeWarnings returns a warning about the volumes that a running CacheNode lacks because other volumes use their
-// paths. It leaves out volumes beyond the limit of the namespace, because the condition Degraded reports them.
+// paths. It returns no warning while volumes are missing because of the limit of the namespace: the condition Degraded
+// reports those volumes.
 func volumeWarnings(follow storage.Follow) []string {
 	if problem := volumeProblem(follow); problem != nil && follow.TooMany == "" {
 		return []string{problem.Message}

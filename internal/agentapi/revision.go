@@ -2,8 +2,8 @@
 // a revision, which the agent reads. The agent answers with a report. New versions only add fields to revisions and
 // reports, so that operator and agent can have different versions.
 //
-// It may import the API's types and package effective, whose values the messages contain. For a new message, add a
-// type here, a request in agentclient and an answer in the agent's server. Fields are only added.
+// It may import the API's types and the packages effective and routes, whose values the messages contain. For a new
+// message, add a type here, a request in agentclient and an answer in the agent's server. Fields are only added.
 package agentapi
 
 import (
@@ -14,6 +14,7 @@ import (
 	"fmt"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
 // Format is the newest version of the format of revisions that this code reads. The operator writes a revision in
@@ -43,6 +44,8 @@ type Revision struct {
 	// Resolvers are the DNS servers that the agent asks. The list is empty if the agent asks those of the pod's
 	// resolv.conf.
 	Resolvers []string `json:"resolvers,omitempty"`
+	// Routes are what the Gateways of the CacheNode serve.
+	Routes routes.Table `json:"routes,omitzero"`
 }
 
 // Identified returns the revision with its ID.

@@ -16,6 +16,9 @@ const (
 	// is cached. PeerPort also fetches objects.
 	LookupPort = 8088
 	PeerPort   = 8089
+	// RoutesLookupPort and RoutesPeerPort are the same for the sites of routes.
+	RoutesLookupPort = 8090
+	RoutesPeerPort   = 8091
 	// The names of the ports.
 	PortHTTP    = "http"
 	PortHTTPS   = "https"

@@ -32,6 +32,30 @@ func Own(spec v1alpha1.CacheNodeSpec) Site {
 	return Site{Hosts: spec.Hosts, Origin: spec.Origin, Headers: spec.Headers, Cache: spec.Cache}
 }
 
+// OfRoutes returns what all routes of a CacheNode have in common. The routes themselves say which hosts and backends
+// they have.
+//
+// Without a policy of its own, a route is a shared cache as RFC 9111 describes it: only what the origin marks as fresh
+// is stored. How objects are stored and renewed is the CacheNode's choice.
+func OfRoutes(spec v1alpha1.CacheNodeSpec) Site {
+	own := spec.Cache
+	policy := v1alpha1.CachePolicy{
+		Key:                  []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI},
+		StaleWhileRevalidate: "30s", StaleIfError: "24h",
+		Lock: own.Lock, BackgroundUpdate: own.BackgroundUpdate, Revalidate: own.Revalidate, MinUses: own.MinUses,
+		Methods: own.Methods, Slice: own.Slice, StatusHeaders: own.StatusHeaders, NodeHeader: own.NodeHeader,
+	}
+	return Site{Cache: policy, Origin: v1alpha1.Origin{
+		Scheme:    "http",
+		Keepalive: v1alpha1.Keepalive{Connections: new(int32(32)), Requests: new(int32(1000)), Timeout: "60s"},
+		Timeouts:  v1alpha1.OriginTimeouts{Connect: "5s", Read: "60s", Send: "60s"},
+		Retries: v1alpha1.Retries{
+			When: []v1alpha1.OriginFailure{"Error", "Timeout"}, Tries: new(int32(3)), Timeout: "10s",
+		},
+		FallbackConcurrency: new(int32(128)),
+	}}
+}
+
 // LongestFetch returns the longest time until the origin has answered. It is the sum of the time in which attempts
 // may begin (origin.retries.timeout) and the longest time of one attempt. A body may take longer, because
 // origin.timeouts.read limits the time between two reads.

@@ -73,8 +73,8 @@ func (s State) homeless(nodes []corev1.Node) int {
 }
 
 // withoutTaken returns the nodes on which no other volume has one of the paths, or all nodes if too few would be
-// left. For a new CacheNode it returns all nodes. A taken path may be a mistake in the spec, which the status must
-// report.
+// left. For a new CacheNode it returns all nodes, so that the status reports the taken paths. Such a path may be a
+// mistake in the spec.
 func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	if s.All == nil || (len(s.Claims) == 0 && len(s.Pods) == 0) {
 		return nodes

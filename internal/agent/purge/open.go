@@ -29,7 +29,7 @@ func (a *applier) open() (x *index.Index, folder string, tagHeaders []string, er
 	if err != nil {
 		return nil, "", nil, err
 	}
-	// With other tag headers, the index would contain other tags.
+	// An index that was built with other tag headers contains the wrong tags, so the folder has another name.
 	begin := indexPrefix + hashOf(append([]string{index.Format}, tagHeaders...)) + "-"
 	old, err := filepath.Glob(filepath.Join(a.Indexes, indexPrefix+"*"))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 type Place struct {
 	// Folder is the folder of nginx's cache files (proxy_cache_path).
 	Folder string
-	// State is the file that contains the last place in the journal that the store has applied.
+	// State is the file that records up to which place in the journal the store has applied the rules.
 	State string
 	// Owner is the CacheNode to which the journal belongs, as NAMESPACE/NAME.
 	Owner string

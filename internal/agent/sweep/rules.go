@@ -29,8 +29,8 @@ const (
 // Reasons returns the reasons for which files are removed.
 func Reasons() []Reason { return []Reason{Stale, Foreign, Cut, Hidden, Orphan} }
 
-// spare is how long a file is kept after it has become useless. It allows for clocks that differ, and for edits that
-// users undo.
+// spare is how long a stale or foreign file is kept after it has become useless. It allows for clocks that differ, and
+// for edits that users undo.
 const spare = time.Hour
 
 // Rules decide which files are kept. With the zero value, a file is kept until it has been stale for the time Stale

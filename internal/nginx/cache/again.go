@@ -76,7 +76,12 @@ func (b backend) asksAgain() bool { return b.triesAgain() || b.hasBackups() }
 func (b backend) againName() string { return b.name + "_again" }
 
 // urlAgain returns the URL of the upstream againName.
-func (b backend) urlAgain() conf.Expression { return conf.Expression(b.Scheme + "://" + b.againName()) }
+func (b backend) urlAgain() conf.Expression {
+	if b.variable != "" {
+		return conf.Expression(b.Scheme + "://${" + string(b.variable[1:]) + "}_again")
+	}
+	return conf.Expression(b.Scheme + "://" + b.againName())
+}
 
 // againUpstream returns the upstream for requests that are sent again. nginx asks each server line only once, and a
 // name may have only one address. So the upstream has at least as many lines as the number of times that a request is

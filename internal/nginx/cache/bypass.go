@@ -35,7 +35,11 @@ func (k core) passes() conf.Directive {
 	if slices.Contains(k.Cache.Methods, "POST") {
 		cached += "|POST"
 	}
-	return conf.Map(conf.Expression("$request_method:"+credentialsVariable+bodyVariable)+k.bypass(), passVariable,
+	unlike := conf.Expression("$request_method:" + credentialsVariable + bodyVariable)
+	if k.ofRoutes {
+		unlike += unusualHost
+	}
+	return conf.Map(unlike+k.bypass(), passVariable,
 		conf.D("default", conf.Literal("1")),
 		conf.Row(conf.Expression("~^(?:"+cached+"):$"), conf.Literal("")))
 }

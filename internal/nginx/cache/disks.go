@@ -87,8 +87,8 @@ func (c diskCaches) cachePaths() conf.Block {
 	return block
 }
 
-// refreshPath returns the gateway's cache on a disk. The files of this cache live for seconds only, and are seldom
-// written to the disk.
+// refreshPath returns the directive for the gateway's cache on a disk. The files of this cache live for seconds only,
+// and are seldom written to the disk.
 func refreshPath(d v1alpha1.Disk) conf.Directive {
 	return conf.D("proxy_cache_path",
 		conf.Literal(layout.RefreshDir(d.Name)),

@@ -134,6 +134,9 @@ func (d door) forwarded() conf.Block {
 	none := conf.Argument(conf.Literal(""))
 	host, forwardedHost := conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$host"))
 	proto := d.clientScheme()
+	if d.ofRoutes {
+		host = conf.Expression(sentHost)
+	}
 	if d.Origin.HostHeader != nil {
 		host = conf.Literal(*d.Origin.HostHeader)
 	}
@@ -169,6 +172,7 @@ func (d door) forwarded() conf.Block {
 		setHeader(fillHeader, from), setHeader(formerHeader, former),
 		setHeader(fallbackHeader, conf.Expression(fallsBack)),
 	}
+	block = append(block, d.tellsRoute()...)
 	if d.hasSlices() {
 		block = append(block,
 			setHeader("Range", conf.Expression(askedRange)), setHeader(sliceHeader, conf.Expression(positionVariable)))

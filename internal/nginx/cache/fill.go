@@ -210,14 +210,14 @@ func (f fills) askPod() conf.Directive {
 	if !f.hasSlices() {
 		block = append(block, conf.D("error_page", conf.Literal(old), conf.Literal("="), conf.Literal(fillRenewed)))
 	}
-	return f.fromPod(fill, lookupName+"${"+fillPod[1:]+"}_"+diskInRequest, block...)
+	return f.fromPod(fill, f.lookupName()+"${"+fillPod[1:]+"}_"+diskInRequest, block...)
 }
 
 // haveRenewed returns the location that asks a pod as a client would. That pod then asks the origin whether its
 // expired copy is still valid, and the origin sends no body if it is. So the request may take as long as a request to
 // the origin.
 func (f fills) haveRenewed() conf.Directive {
-	return f.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
+	return f.fromPod(fillRenewed, f.peerName()+"${"+fillPod[1:]+"}",
 		conf.D("proxy_read_timeout", conf.Time(f.LongestFetch()+connectTimeout)),
 		addHeader("X-Accel-Expires", conf.Expression(renewedSeconds)))
 }
@@ -229,7 +229,7 @@ func (f fills) fromPod(name, upstream string, more ...conf.Directive) conf.Direc
 		setHeader("Host", conf.Expression(fillHost)), setHeader("Connection", conf.Literal("")),
 		setHeader(schemeHeader, conf.Expression(fillScheme)), setHeader(askHeader, conf.Literal(askFill)),
 	}
-	block = append(block, withoutOwn()...)
+	block = slices.Concat(block, withoutOwn(), f.tellsRoute())
 	block = append(block,
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
 		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),

@@ -32,9 +32,6 @@ const (
 	orStandIn = "$or_stand_in"
 	// peersZone is the shared memory zone in which nginx records which pods do not answer.
 	peersZone = "peers"
-	// lookupName and peerName are the beginnings of the names of the upstreams that lead to a pod.
-	lookupName = "lookup_"
-	peerName   = "peer_"
 )
 
 // Fleet contains the facts about the other pods of the CacheNode on which the configuration depends, if routing.mode
@@ -141,20 +138,50 @@ func (k core) fleetMaps() conf.Block {
 	}, k.afterMaps()...)
 }
 
+// lookupName returns the beginning of the names of the upstreams that look an object up in a pod.
+func (s site) lookupName() string { return s.inPods() + "lookup_" }
+
+// peerName returns the beginning of the names of the upstreams that fetch an object from a pod.
+func (s site) peerName() string { return s.inPods() + "peer_" }
+
+// inPods returns the beginning of the names of all upstreams that lead to pods.
+func (s site) inPods() string {
+	if s.ofRoutes {
+		return "routes_"
+	}
+	return ""
+}
+
+// lookupPort returns the port at which pods answer lookups for the site by other pods.
+func (s site) lookupPort() int {
+	if s.ofRoutes {
+		return layout.RoutesLookupPort
+	}
+	return layout.LookupPort
+}
+
+// peerPort returns the port at which pods fetch objects of the site for other pods.
+func (s site) peerPort() int {
+	if s.ofRoutes {
+		return layout.RoutesPeerPort
+	}
+	return layout.PeerPort
+}
+
 // pods is the part of the configuration with the upstreams for the other pods.
 type pods struct{ node }
 
-// upstreams returns the upstreams for the other pods. For each disk of a pod, there is one upstream. So if a disk
-// does not answer in time, only the keys of that disk go to the stand-in. One more upstream of each pod is for
-// requests whose disk has answered.
+// upstreams returns the upstreams for the other pods, for each site. For each disk of a pod, there is one upstream. So
+// if a disk does not answer in time, only the keys of that disk go to the stand-in. One more upstream of each pod is
+// for requests whose disk has answered.
 //
 // nginx never marks the only server of an upstream as failed. So each upstream has a second server, which is always
 // down. After failures, requests to the pod then fail at once until fail_timeout is over. After that, one request
 // tries the pod again.
-func (p pods) upstreams() conf.Block {
+func (p pods) upstreams(sites []site) conf.Block {
 	var block conf.Block
 	peers := p.peers()
-	upstreams := len(peers) * (len(p.fleetDisks()) + 1)
+	upstreams := len(sites) * len(peers) * (len(p.fleetDisks()) + 1)
 	connections := min(max(512/max(upstreams, 1), 2), 16)
 	size := max(int64(upstreams)*8<<10, 1<<20)
 	upstream := func(name string, server []conf.Argument) {
@@ -170,12 +197,14 @@ func (p pods) upstreams() conf.Block {
 			conf.D("keepalive_requests", conf.Literal("100000")),
 			conf.D("keepalive_timeout", conf.Literal("60s"))))
 	}
-	for _, pod := range peers {
-		for _, disk := range p.fleetDisks() {
-			upstream(lookupName+fleet.Name(pod)+"_"+disk,
-				p.peerServer(pod, layout.LookupPort, "max_fails=2", "fail_timeout=10s"))
+	for _, s := range sites {
+		for _, pod := range peers {
+			for _, disk := range p.fleetDisks() {
+				upstream(s.lookupName()+fleet.Name(pod)+"_"+disk,
+					p.peerServer(pod, s.lookupPort(), "max_fails=2", "fail_timeout=10s"))
+			}
+			upstream(s.peerName()+fleet.Name(pod), p.peerServer(pod, s.peerPort(), "max_fails=0"))
 		}
-		upstream(peerName+fleet.Name(pod), p.peerServer(pod, layout.PeerPort, "max_fails=0"))
 	}
 	return block
 }

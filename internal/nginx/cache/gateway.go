@@ -197,12 +197,13 @@ func (g gateway) gatewayServer() conf.Directive {
 	block := slices.Concat(conf.Block{
 		conf.D("listen", g.entry.address()),
 		refusesMalformed(),
+	}, g.unknownRoute("502"), conf.Block{
 		conf.D("large_client_header_buffers", conf.Literal("4"), conf.Literal(ownHeaders)),
 		conf.D("keepalive_requests", conf.Literal("100000")),
 		conf.D("proxy_http_version", conf.Literal("1.1")),
 		setHeader("Host", conf.Expression("$http_host")),
 		setHeader("Connection", conf.Literal("")),
-	}, withoutOwn(), conf.Block{
+	}, withoutOwn(), g.withoutRoute(), conf.Block{
 		// With these buffers, a large body needs few reads and writes.
 		conf.D("proxy_buffer_size", conf.Literal("16k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),

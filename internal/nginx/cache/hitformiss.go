@@ -99,7 +99,7 @@ func (m gatewayMaps) hitForMissMaps() conf.Block {
 		ifNoted(afterMiss, "", toUnlocked), ifNoted(afterWait, toWaiting, toUnlocked), ifNoted(afterSecondWait, "", toPass),
 		conf.Map(stateInRequest, hitForMissKey,
 			conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression("~^(?:"+misses+")$"), conf.Expression(objectOfRequest))),
+			conf.Row(conf.Expression("~^(?:"+misses+")$"), m.mark()+objectOfRequest)),
 		conf.Map("$request_time", missVariable,
 			conf.D("volatile"), conf.D("default", conf.Literal(stateWaited)),
 			conf.Row(conf.Expression("~^0[.](?:0|1[0-4])"), conf.Literal(stateMiss))),

@@ -218,7 +218,7 @@ func (k core) afterMaps() conf.Block {
 func (p hops) look(h hop) conf.Directive {
 	ask := ""
 	block := conf.Block{
-		p.toPeer(lookupName + "${" + h.pod[1:] + "}_" + diskVariable),
+		p.toPeer(p.lookupName() + "${" + h.pod[1:] + "}_" + diskVariable),
 		conf.D("proxy_read_timeout", conf.Time(p.hopTimeout())),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("error_page", conf.Literal(absent), conf.Literal("="), conf.Literal(h.fetch)),
@@ -252,7 +252,7 @@ func (p hops) fetch(h hop, name string, patience time.Duration) conf.Directive {
 		h.next = conf.Literal(waiting)
 	}
 	block := conf.Block{
-		p.toPeer(peerName + h.pod),
+		p.toPeer(p.peerName() + h.pod),
 		conf.D("proxy_read_timeout", conf.Time(patience)),
 		conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOverHop)), // see noSuchRange
 	}
@@ -312,6 +312,7 @@ func (d door) peerHeaders(ask string) conf.Block {
 		setHeader(schemeHeader, scheme),
 		setHeader(askHeader, conf.Literal(ask)),
 	}
+	block = append(block, d.tellsRoute()...)
 	for _, name := range []string{
 		stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader, fallbackHeader,
 	} {

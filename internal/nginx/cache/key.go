@@ -10,7 +10,7 @@ import (
 
 // cacheKey returns the cache key in the form of nginx's configuration.
 func (s site) cacheKey() conf.Expression {
-	var key conf.Expression
+	key := s.mark()
 	for _, p := range cachekey.Parts(s.Cache) {
 		if p.Name == v1alpha1.KeyRequestURI && s.passedURI() != "" {
 			key += s.passedURI()
@@ -29,5 +29,13 @@ func (s site) keyInGateway() conf.Expression {
 		key.WriteString(p.Nginx)
 	}
 	former := strings.NewReplacer("$request_method", formerMethod, "$scheme", formerScheme, "$host", formerHost)
-	return conf.Expression(former.Replace(key.String()))
+	return s.mark() + conf.Expression(former.Replace(key.String()))
+}
+
+// mark returns the mark of the site at the beginning of a key.
+func (s site) mark() conf.Expression {
+	if s.ofRoutes {
+		return routeSite
+	}
+	return ""
 }

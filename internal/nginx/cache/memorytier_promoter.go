@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"strconv"
 
 	"k8s.io/utils/ptr"
@@ -55,6 +56,7 @@ func (m tier) askHeaders() conf.Block {
 		setHeader("Host", conf.Expression("$host")),
 		setHeader("Connection", conf.Literal("")),
 	}
+	block = append(block, m.tellsRoute()...)
 	if m.tellsScheme() {
 		block = append(block, setHeader(schemeHeader, conf.Expression(schemeVariable)))
 	}
@@ -111,7 +113,7 @@ func (m tier) disksServer() conf.Directive {
 		conf.D("listen", conf.Literal("unix:"+layout.DisksSocket)),
 		refusesMalformed(),
 		passDate(),
-	}, append(silent(), m.scheme(schemeInRequest)...)...)
+	}, slices.Concat(m.unknownRoute("204"), silent(), m.scheme(schemeInRequest))...)
 	root := "/"
 	if m.hops() {
 		root = copying
@@ -151,7 +153,7 @@ func (k core) copyMap() conf.Block {
 // ownersCopy returns the locations that get fresh objects from the disks of the pod that owns the key.
 func (m tier) ownersCopy() conf.Block {
 	block := append(conf.Block{
-		m.toPeer(lookupName + "${" + ownerVariable[1:] + "}_" + diskVariable),
+		m.toPeer(m.lookupName() + "${" + ownerVariable[1:] + "}_" + diskVariable),
 		// This time also limits the pause between two reads of a body. No client waits for it.
 		conf.D("proxy_read_timeout", conf.Time(3*m.hopTimeout())),
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),

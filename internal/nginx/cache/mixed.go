@@ -50,7 +50,7 @@ func (m gatewayMaps) mixedMaps() conf.Block {
 		return conf.Map("", variable, conf.D("default", value))
 	}
 	return conf.Block{
-		name(fileVariable, host+" "+args+" $uri"), name(fileInGateway, hostInGateway+" $args $uri"),
+		name(fileVariable, m.mark()+host+" "+args+" $uri"), name(fileInGateway, m.mark()+hostInGateway+" $args $uri"),
 		conf.Map(mixedVariable, unlessMixed,
 			conf.D("default", conf.Literal(onDisk)), conf.Row(conf.Literal("1"), conf.Literal(mixed))),
 		conf.Map(sliceInRequest+"/$status $upstream_http_etag $upstream_http_vary", tagVariable,

@@ -168,7 +168,7 @@ func secondsOfFills() conf.Directive {
 // status absent or old. It never waits for an origin. So the asking pod can distinguish a pod that hangs from a pod
 // that does not have the object.
 func (p peers) lookupServer() conf.Directive {
-	block := append(p.listenToPeers(layout.LookupPort), silent()...)
+	block := slices.Concat(p.listenToPeers(p.lookupPort()), silent(), p.unknownRoute(absent))
 	if len(p.disks) == 0 { // the stand-in is asked instead
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
@@ -275,7 +275,7 @@ func (p peers) logsOfLookups() conf.Block {
 // tier. Beyond podLimit, the server closes the connection, because the asking pod could not distinguish an error from
 // an answer about the object.
 func (p peers) fetchServer() conf.Directive {
-	block := p.listenToPeers(layout.PeerPort)
+	block := append(p.listenToPeers(p.peerPort()), p.unknownRoute("444")...)
 	if len(p.disks) == 0 {
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}

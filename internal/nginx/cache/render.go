@@ -18,6 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
@@ -113,15 +114,29 @@ func Check(in Input) error {
 // configuration is a node with its sites.
 type configuration struct {
 	node
-	// own is the CacheNode's own site, and the only one.
-	own site
+	// own is the CacheNode's own site. ofRoutes is what all routes have in common, if there is a listener.
+	own      site
+	ofRoutes *site
 	// withoutRanges leaves the ranges of the plans out.
 	withoutRanges bool
 }
 
 func newConfiguration(in Input) configuration {
 	n := newNode(in)
-	return configuration{node: n, own: newSite(n, sites.Own(in.Spec))}
+	c := configuration{node: n, own: newSite(n, sites.Own(in.Spec))}
+	if len(in.Routes.Listeners) > 0 {
+		ofRoutes := newRoutes(n, sites.OfRoutes(in.Spec))
+		c.ofRoutes = &ofRoutes
+	}
+	return c
+}
+
+// sites returns the sites.
+func (c configuration) sites() []site {
+	if c.ofRoutes != nil {
+		return []site{c.own, *c.ofRoutes}
+	}
+	return []site{c.own}
 }
 
 // files returns the files to which nginx.conf refers, except the certificates in [Facts].
@@ -194,8 +209,11 @@ func (c configuration) http() conf.Block {
 		conf.D("proxy_buffer_size", conf.Literal("20k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("4k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("20k")),
-		// There are more variables than nginx has room for by default.
-		conf.D("variables_hash_max_size", conf.Literal("4096")),
+	}
+	if c.ofRoutes != nil {
+		block = append(block, routemap.Sizes()...)
+	} else { // there are more variables than nginx has room for by default
+		block = append(block, conf.D("variables_hash_max_size", conf.Literal("4096")))
 	}
 	if c.own.copies() {
 		block = append(block, conf.D("output_buffers", conf.Int(effective.CopyBuffers), conf.Size(effective.CopyBuffer)))
@@ -211,11 +229,18 @@ func (c configuration) http() conf.Block {
 	}
 	l := listeners{c.node}
 	block = slices.Concat(block, diskCaches{c.node}.cachePaths(), c.memoryCache(), l.clientsZone(), l.listenerTLS(),
-		c.podsZone(), c.resolver(), pods{c.node}.upstreams(), privateServer(), c.own.http())
-	if c.withoutRanges {
+		c.podsZone(), c.resolver(), pods{c.node}.upstreams(c.sites()), privateServer(), c.own.http())
+	if !c.withoutRanges {
+		block = append(block, keySpace{c.own}.shards()...)
+	}
+	if c.ofRoutes == nil {
 		return block
 	}
-	return append(block, keySpace{c.own}.shards()...)
+	routes := c.ofRoutes.http()
+	if !c.withoutRanges {
+		routes = append(routes, keySpace{*c.ofRoutes}.shards()...)
+	}
+	return slices.Concat(block, routed{c.node}.http(), conf.Scope(routes, routesSuffix, "$host"))
 }
 
 // http returns the part of the configuration that serves the site: all but what all sites of the node share.
@@ -227,7 +252,7 @@ func (s site) http() conf.Block {
 
 // resolver returns the resolver if nginx must resolve a name.
 func (c configuration) resolver() conf.Block {
-	if !c.own.backend.resolves() && len(c.peers()) == 0 {
+	if !c.own.backend.resolves() && len(c.peers()) == 0 && c.ofRoutes == nil {
 		return nil
 	}
 	return resolver()

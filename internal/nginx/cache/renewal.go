@@ -119,13 +119,14 @@ func (r refreshes) locations() conf.Block {
 	}
 }
 
-// try returns the location that asks the origin for an answer within slowAfter. For each object, only one request
-// asks the origin. The other requests learn whether that request failed.
+// try returns the location that asks the origin for an answer within slowAfter. For each object, one request at a time
+// asks the origin. The others wait for at most twice that time, and learn whether that request failed.
 func (r refreshes) try() conf.Directive {
 	block := append(r.renewalOf("try ", "", slowAfter),
 		setHeader(diskHeader, conf.Literal("")),
 		setHeader(sliceHeader, conf.Literal("")),
-		setHeader(fallbackHeader, conf.Literal("")),
+		setHeader(fallbackHeader, conf.Literal("")))
+	block = append(append(block, r.withoutRoute()...),
 		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
 		conf.D("proxy_no_cache", conf.Literal("1")), // also for a response of the origin with one of these statuses
 		conf.D("proxy_cache_lock", conf.OnOff(true)),
@@ -147,7 +148,7 @@ func (g gateway) unchanged() conf.Block {
 // and its keys begin with prefix. state is the value of stateHeader in the request to the next location. patience is
 // how long the answer may take.
 func (r refreshes) renewalOf(prefix string, state conf.Expression, patience time.Duration) conf.Block {
-	key := objectOfRequest + " $http_if_none_match $http_if_modified_since"
+	key := r.mark() + objectOfRequest + " $http_if_none_match $http_if_modified_since"
 	block := conf.Block{
 		conf.D("proxy_cache", conf.Expression(refreshZone(diskInRequest))),
 		conf.D("proxy_ignore_headers",
@@ -168,7 +169,7 @@ func (r refreshes) renewalOf(prefix string, state conf.Expression, patience time
 		key = "$http_range " + key
 		block = append(block, setHeader("Range", conf.Expression("$http_range")))
 	}
-	return append(block, conf.D("proxy_cache_key", conf.Expression(prefix+key)))
+	return append(block, conf.D("proxy_cache_key", conf.Expression(prefix)+key))
 }
 
 // shared makes a location keep a response for a second, for the requests that wait for it. patience is how long they

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -46,7 +45,7 @@ func (r reports) reporting() conf.Block {
 			conf.D("log_format", conf.Literal(hopFormat), conf.Expression(agentapi.HopFormat)),
 			// If nginx skips a pod (max_fails), the address in $upstream_addr is the name of the pod's upstream.
 			conf.Map("$upstream_addr", "$skips_owner",
-				conf.Row(conf.Expression("~(?:^| : )"+lookupName), conf.Literal("1")),
+				conf.Row(conf.Expression("~(?:^| : )"+r.lookupName()), conf.Literal("1")),
 				conf.D("default", conf.Literal("0"))))
 		block = append(block, r.alone()...)
 	}
@@ -85,7 +84,8 @@ func (r reports) alone() conf.Block {
 		sampled = sampledVariable
 	}
 	return conf.Block{conf.Map(sampled+" $upstream_addr", aloneVariable,
-		conf.Row(conf.Expression(fmt.Sprintf("~^1 .*(?:%s|:%d(?:,| |$))", lookupName, layout.LookupPort)), conf.Literal("1")),
+		conf.Row(
+			conf.Expression(fmt.Sprintf("~^1 .*(?:%s|:%d(?:,| |$))", r.lookupName(), r.lookupPort())), conf.Literal("1")),
 		conf.D("default", conf.Literal("0")))}
 }
 

@@ -27,6 +27,10 @@ func (p public) servers() conf.Block {
 	k, l := core{p.site}, listeners{p.node}
 	block := slices.Concat(k.requestMaps(), k.sliceMaps(), k.plain(), k.fleetMaps(), k.fillMaps(), k.generations(),
 		l.doorMaps(), k.atOnceMaps())
+	if p.ofRoutes {
+		r := routed{p.node}
+		return append(block, p.server(append(r.listen(), r.answers()...)))
+	}
 	if len(p.Hosts) == 0 {
 		return append(block, p.server(append(l.ofDefault(), conf.D("server_name", conf.Literal("_")))))
 	}

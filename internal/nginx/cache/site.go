@@ -13,6 +13,8 @@ type site struct {
 	sites.Site
 	backend backend
 	entry   entry
+	// ofRoutes is true for what all routes have in common, see routed.
+	ofRoutes bool
 }
 
 // entry describes how the caches of a site reach its gateway: the name of the upstream, and the socket to which it
@@ -31,4 +33,10 @@ func newSite(n node, s sites.Site) site {
 		b.authorities = layout.CAFile(digest(n.CABundle))
 	}
 	return site{node: n, Site: s, backend: b, entry: entry{"gateway", layout.GatewaySocket}}
+}
+
+// newRoutes returns the site with what all routes have in common.
+func newRoutes(n node, s sites.Site) site {
+	b := backend{Origin: s.Origin, name: backendPattern, variable: routeBackend}
+	return site{node: n, Site: s, backend: b, entry: entry{"gateway", layout.GatewaySocket}, ofRoutes: true}
 }

@@ -25,16 +25,27 @@ type backend struct {
 	name string
 	// namespace is the namespace of a Service if the origin does not name its namespace.
 	namespace, clusterDomain string
+	// variable is the variable with the name of the upstream, if requests have different ones; name is then a regular
+	// expression for these names.
+	variable conf.Expression
 	// authorities is the file with the authorities that sign the servers' certificates; "" for the authorities in the
 	// image.
 	authorities string
 }
 
 // url returns the URL of the upstream.
-func (b backend) url() conf.Expression { return conf.Expression(b.Scheme + "://" + b.name) }
+func (b backend) url() conf.Expression { return conf.Expression(b.Scheme+"://") + b.upstreamName() }
 
-// upstreams returns the upstreams with the origin's servers.
-func (b backend) upstreams() conf.Block { return append(b.upstream(), b.againUpstream()...) }
+// upstreamName returns the name of the upstream as an expression.
+func (b backend) upstreamName() conf.Expression { return cmp.Or(b.variable, conf.Expression(b.name)) }
+
+// upstreams returns the upstreams with the origin's servers. Those of routes are elsewhere, see routed.
+func (b backend) upstreams() conf.Block {
+	if b.variable != "" {
+		return nil
+	}
+	return append(b.upstream(), b.againUpstream()...)
+}
 
 // resolves returns true if nginx must resolve the name of a server.
 func (b backend) resolves() bool { return slices.ContainsFunc(b.Servers, resolves) }

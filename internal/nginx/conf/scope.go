@@ -12,8 +12,14 @@ import (
 //
 // These names have a suffix: variables, log formats, upstreams, the zones of limits, and Unix sockets on which a server
 // of the block listens. The suffix consists of letters, digits and underscores.
-func Scope(block Block, suffix string) Block {
+//
+// The variables in others get the suffix too, although the block does not define them. So a block can use a variable
+// of ours in place of one of nginx's own.
+func Scope(block Block, suffix string, others ...Expression) Block {
 	s := scope{suffix: suffix, own: map[name]bool{}}
+	for _, o := range others {
+		s.own[name{"set", string(o[1:])}] = true
+	}
 	s.define(block)
 	return s.block(block)
 }

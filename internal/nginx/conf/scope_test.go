@@ -51,19 +51,19 @@ split_clients $kind_2 $half_2 {
 js_set $noted_2 script.noted;
 # kept
 server {
-    set $kind_of_2 "${kind_2}s$half_2-$noted_2$uri";
+    set $kind_of_2 "${kind_2}s$half_2-$noted_2$uri_2";
     if ($kind_of_2) {
         return kind;
     }
 }
 log_format agent_2 "$kind_2 agent";
 limit_req_zone $kind_2 zone=often_2:1m rate=1r/s;
-limit_conn_zone $uri zone=many_2:1m;
+limit_conn_zone $uri_2 zone=many_2:1m;
 upstream gateway_2 {
     server unix:/run/gateway_2.sock;
     zone peers;
 }
-map $uri $url_2 {
+map $uri_2 $url_2 {
     default http://gateway_2;
     agent http://origin;
 }
@@ -79,8 +79,9 @@ server {
     proxy_pass http://gateways;
     proxy_pass http://unix:/run/gateway.sock;
 }
+return $host:$uri_2;
 `
-	got, err := Write(Scope(block, "_2"))
+	got, err := Write(Scope(append(block, D("return", Expression("$host:$uri"))), "_2", "$uri"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/await"
@@ -18,7 +19,12 @@ func (n *Nginx) Client() *http.Client { return n.ClientFrom(nil) }
 // address.
 func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
-	return &http.Client{Timeout: await.Patience, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
+	return &http.Client{Timeout: await.Patience, Transport: &http.Transport{
+		DialContext: dial, MaxIdleConnsPerHost: 64,
+		// An internal server of nginx closes a connection that has brought no request for five seconds. net/http does not
+		// repeat a request that fails so if it is the first of its connection.
+		IdleConnTimeout: 4 * time.Second,
+	}}
 }
 
 // Dial connects from inside nginx's network namespace, so that a test can send bytes that an HTTP client would not

@@ -25,7 +25,9 @@ const (
 )
 
 // value returns the place of a candidate in the table.
-func value(c routes.Candidate) string { return fmt.Sprintf("%d-%d", c.Route, c.Rule) }
+func value(c routes.Candidate) conf.Argument {
+	return conf.Literal(fmt.Sprintf("%d-%d", c.Route, c.Rule))
+}
 
 // serve starts an nginx whose answers contain the rule of a request, and the host and path that nginx has understood.
 func serve(t *testing.T, table routes.Table) *nginxtest.Nginx {
@@ -97,7 +99,7 @@ func (c client) ask(t *testing.T, r routes.Request, uri string) (rule string, un
 // want returns the rule that should answer a request.
 func want(hosts []routes.VirtualHost, r routes.Request) string {
 	if _, c := routes.Find(hosts, r); c != nil {
-		return value(*c)
+		return fmt.Sprintf("%d-%d", c.Route, c.Rule)
 	}
 	return ""
 }

@@ -25,9 +25,8 @@ import (
 // if the port belongs to no listener.
 const Rule = conf.Expression("$route_rule")
 
-// Maps returns the maps that define [Rule]. The function value returns the value of a candidate: a word of letters,
-// digits, hyphens and dots.
-func Maps(t routes.Table, value func(routes.Candidate) string) conf.Block {
+// Maps returns the maps that define [Rule]. The function value returns the value of a candidate.
+func Maps(t routes.Table, value func(routes.Candidate) conf.Argument) conf.Block {
 	m := &builder{value: value, conditions: map[string]conf.Expression{}}
 	var ports conf.Block
 	seen := map[int32]bool{}
@@ -44,7 +43,7 @@ func Maps(t routes.Table, value func(routes.Candidate) string) conf.Block {
 
 // builder collects the maps.
 type builder struct {
-	value func(routes.Candidate) string
+	value func(routes.Candidate) conf.Argument
 	block conf.Block
 	// count is the number of maps with candidates. It makes the names of variables unique.
 	count int

@@ -92,7 +92,7 @@ func (m *builder) list(of []routes.Candidate, next conf.Argument) conf.Argument 
 	source := m.source(of)
 	rows := conf.Block{conf.D("default", next)}
 	for _, c := range of {
-		rows = append(rows, conf.Row(source.expression(c.Match), conf.Literal(m.value(c))))
+		rows = append(rows, conf.Row(source.expression(c.Match), m.value(c)))
 	}
 	variable := m.variable()
 	m.block = append(m.block, conf.Map(source.text(), variable, rows...))

@@ -23,7 +23,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// dashboard is the part of Grafana's model that panels needs.
+// dashboard contains the fields of a Grafana dashboard that this command reads.
 type dashboard struct {
 	Title  string
 	Panels []struct {

@@ -1,0 +1,183 @@
+package cache
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+	"github.com/cachenode/cachenode-operator/internal/sites"
+)
+
+// All routes have one set of locations, beside those of the CacheNode's own site. What differs between routes is data:
+// maps from the action of a request to the site in the key and to the backend.
+const (
+	// routesSuffix is at the end of all names of the routes' part of the configuration.
+	routesSuffix = "_of_routes"
+	// routeVariable is the ID of the action of a request, or one of the next two values. The server for clients finds
+	// it, and tells it other servers in routeHeader.
+	routeVariable = "$route"
+	// noBackend is for requests whose rule has no backend that can be used.
+	noBackend = "no-backend"
+	// redirectTo is the beginning of the value for requests that are redirected.
+	redirectTo  = "redirect-"
+	routeHeader = "X-CacheNode-Route"
+	// routeSite is the mark of the site at the beginning of a key. It is "" for an action that the pod does not know: pods
+	// may have different revisions.
+	routeSite = "$route_site"
+	// routeBackend is the name of the upstream of the backend. backendPattern matches all these names.
+	routeBackend   = "$route_backend"
+	backendPrefix  = "backend_"
+	backendPattern = backendPrefix + "[0-9a-f]+"
+	// unusualHost is 1 for requests whose header Host is not written as clients write it: with the port of the listener
+	// if that is not the scheme's default port, and else without a port. Such a request passes the caches, because its
+	// backend gets the header as it is. sentHost is the header Host of requests to the backend.
+	unusualHost = "$is_unusual_host"
+	sentHost    = "$sent_host"
+	// portOfListener is a colon and the port of the listener, if that is not the default port.
+	portOfListener = "$port_of_listener"
+	// redirected301 and redirected302 are the locations to which requests are redirected.
+	redirected301 = "$redirected_301"
+	redirected302 = "$redirected_302"
+)
+
+// routed is the part of the configuration with the maps and backends of routes.
+type routed struct{ node }
+
+// tellsRoute returns the directive that tells another server of the CacheNode the action of a request. The CacheNode's
+// own site has no actions, and drops the header of a client.
+func (s site) tellsRoute() conf.Block {
+	switch {
+	case s.ofRoutes:
+		return conf.Block{setHeader(routeHeader, conf.Expression(routeVariable))}
+	case len(s.Routes.Listeners) > 0:
+		return conf.Block{setHeader(routeHeader, conf.Literal(""))}
+	default:
+		return nil
+	}
+}
+
+// withoutRoute keeps a location from telling a backend the action of a request.
+func (s site) withoutRoute() conf.Block {
+	if !s.ofRoutes {
+		return nil
+	}
+	return conf.Block{setHeader(routeHeader, conf.Literal(""))}
+}
+
+// unknownRoute makes a server answer with a status if the pod does not know the action of the request.
+func (s site) unknownRoute(status string) conf.Block {
+	if !s.ofRoutes {
+		return nil
+	}
+	return conf.Block{ifEqual(routeSite, "", conf.D("return", conf.Literal(status)))}
+}
+
+// ifEqual returns a block whose directives run if a variable has a value.
+func ifEqual(variable conf.Expression, value conf.Literal, block ...conf.Directive) conf.Directive {
+	return conf.B("if", []conf.Argument{"(" + variable, conf.Literal("="), value, conf.Literal(")")}, block...)
+}
+
+// http returns the maps that find the action of a request and what belongs to it, and the upstreams of the backends.
+func (r routed) http() conf.Block {
+	actions := r.actions()
+	ids := slices.Sorted(maps.Keys(actions))
+	marks, backends := conf.Block{conf.D("default", conf.Literal(""))}, conf.Block{conf.D("default", conf.Literal(""))}
+	upstreams := map[string]conf.Block{}
+	for _, id := range ids {
+		a := actions[id]
+		site, err := cachekey.NewSite(a.Site)
+		if err != nil { // the action stays unknown
+			continue
+		}
+		marks = append(marks, conf.Row(conf.Literal(id), conf.Literal(site.Prefix())))
+		name, upstream := r.upstream(a)
+		backends = append(backends, conf.Row(conf.Literal(id), conf.Literal(name)))
+		upstreams[name] = upstream
+	}
+	block := slices.Concat(routemap.Maps(r.Routes, r.value), r.choices(), r.redirects(), r.ofPorts())
+	block = append(block, conf.Map(routeVariable, routeSite, marks...), conf.Map(routeVariable, routeBackend, backends...))
+	for _, name := range slices.Sorted(maps.Keys(upstreams)) {
+		block = append(block, upstreams[name]...)
+	}
+	return block
+}
+
+// actions returns the actions of all routes, by ID.
+func (r routed) actions() map[string]routes.Action {
+	actions := map[string]routes.Action{}
+	for _, route := range r.Routes.Routes {
+		for rule := range route.Rules {
+			for _, a := range route.Choices(rule) {
+				if a.ID != "" {
+					actions[a.ID] = a
+				}
+			}
+		}
+	}
+	return actions
+}
+
+// value returns the value of [routemap.Rule] for a candidate.
+func (r routed) value(c routes.Candidate) conf.Argument {
+	route := r.Routes.Routes[c.Route]
+	if route.Rules[c.Rule].Redirect != nil {
+		return conf.Literal(redirectTo + route.RuleID(c.Rule))
+	}
+	switch choices := route.Choices(c.Rule); len(choices) {
+	case 0:
+		return conf.Literal(noBackend)
+	case 1:
+		return orNone(choices[0])
+	default:
+		return chosen(route.RuleID(c.Rule))
+	}
+}
+
+func orNone(a routes.Action) conf.Argument {
+	if a.ID == "" {
+		return conf.Literal(noBackend)
+	}
+	return conf.Literal(a.ID)
+}
+
+// chosen returns the variable with the action that was chosen for a request whose rule has several backends.
+func chosen(rule string) conf.Expression { return conf.Expression("$choice_" + rule) }
+
+// choices returns the blocks that choose one of several backends, by their weights.
+func (r routed) choices() (block conf.Block) {
+	for _, route := range r.Routes.Routes {
+		for i := range route.Rules {
+			actions := route.Choices(i)
+			if len(actions) < 2 {
+				continue
+			}
+			total := int64(0)
+			for _, a := range route.Rules[i].Backends {
+				total += int64(a.Weight)
+			}
+			split := conf.Block{}
+			for j, a := range actions[:len(actions)-1] {
+				const whole = 10000 // hundredths of a percent
+				share := max(int64(route.Rules[i].Backends[j].Weight)*whole/total, 1)
+				split = append(split, conf.D(conf.Percent(int(share)), orNone(a)))
+			}
+			split = append(split, conf.D("*", orNone(actions[len(actions)-1])))
+			block = append(block, conf.B("split_clients",
+				[]conf.Argument{conf.Expression("$request_id"), chosen(route.RuleID(i))}, split...))
+		}
+	}
+	return block
+}
+
+// upstream returns the name of the upstream for an action, and its directives.
+func (r routed) upstream(a routes.Action) (name string, block conf.Block) {
+	origin := sites.OfRoutes(r.Spec).Origin
+	origin.Servers = []v1alpha1.OriginServer{{Host: &a.Backend.Host, Port: &a.Backend.Port}}
+	name = backendPrefix + digest(fmt.Sprintf("%s:%d", a.Backend.Host, a.Backend.Port))
+	return name, backend{Origin: origin, name: name}.upstreams()
+}

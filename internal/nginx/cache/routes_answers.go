@@ -1,0 +1,61 @@
+package cache
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// answers returns the directives that answer requests without a backend.
+func (r routed) answers() conf.Block {
+	return conf.Block{
+		ifEqual(routemap.Rule, "", conf.D("return", conf.Literal("404"))),
+		ifEqual(routemap.Rule, noBackend, conf.D("return", conf.Literal("500"))),
+		ifSet(redirected301, conf.D("return", conf.Literal("301"), conf.Expression(redirected301))),
+		ifSet(redirected302, conf.D("return", conf.Literal("302"), conf.Expression(redirected302))),
+	}
+}
+
+// redirects returns the maps for the locations of redirects. The path and the query stay as the client wrote them.
+func (r routed) redirects() conf.Block {
+	rows := map[int]conf.Block{}
+	for _, route := range r.Routes.Routes {
+		for i, rule := range route.Rules {
+			if to := rule.Redirect; to != nil {
+				rows[to.Status] = append(rows[to.Status],
+					conf.Row(conf.Literal(redirectTo+route.RuleID(i)), location3xx(*to)))
+			}
+		}
+	}
+	none := conf.D("default", conf.Literal(""))
+	return conf.Block{
+		conf.Map(routemap.Rule, redirected301, append(conf.Block{none}, rows[301]...)...),
+		conf.Map(routemap.Rule, redirected302, append(conf.Block{none}, rows[302]...)...),
+	}
+}
+
+// location3xx returns the location of a redirect. Its host has the syntax of a host name, see routes.Redirect.
+func location3xx(to routes.Redirect) conf.Argument {
+	scheme, host, port := "$scheme", "$host", ""
+	switch {
+	case to.Port != 0 && (to.Scheme != "http" || to.Port != 80) && (to.Scheme != "https" || to.Port != 443):
+		port = fmt.Sprintf(":%d", to.Port)
+	case to.Port == 0 && to.Scheme == "":
+		port = portOfListener
+	}
+	if to.Scheme == "http" || to.Scheme == "https" {
+		scheme = to.Scheme
+	}
+	if isHostName(to.Host) {
+		host = to.Host
+	}
+	return conf.Expression(scheme + "://" + host + port + "$request_uri")
+}
+
+// isHostName returns true for a text of letters, digits, hyphens and dots, which nginx takes as it is.
+func isHostName(text string) bool {
+	return text != "" && strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
+}

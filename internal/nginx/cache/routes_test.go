@@ -1,0 +1,146 @@
+package cache_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// twoTeams returns a table with routes of two teams at the ports 80 and 8080 of a Gateway. Both have objects below
+// /shared, on hosts of their own.
+func twoTeams() routes.Table {
+	at := func(prefix string) []routes.Match { return []routes.Match{{Path: routes.Path{Value: prefix}}} }
+	to := func(port int32) []routes.Backend {
+		return []routes.Backend{{Name: fmt.Sprint("backend:", port), Host: "127.0.0.1", Port: port, Weight: 1}}
+	}
+	attached := []routes.Attachment{
+		{Route: "red/site", Hosts: []routes.Host{"red.example.com", "*.example.com"}},
+		{Route: "blue/site", Hosts: []routes.Host{"blue.example.com"}},
+	}
+	return routes.Table{
+		Listeners: []routes.Listener{
+			{Gateway: "edge/main", Name: "http", Port: 80, PodPort: 20000, Attached: attached},
+			{Gateway: "edge/main", Name: "more", Port: 8080, PodPort: 20001, Attached: attached},
+		},
+		Routes: []routes.Route{
+			{Namespace: "red", Name: "site", Site: "111111111111.11111111.site", Rules: []routes.Rule{
+				{Matches: at("/"), Backends: to(9001)},
+				{
+					Matches: []routes.Match{{
+						Path: routes.Path{Value: "/"}, Headers: []routes.Pair{{Name: "x-version", Value: "2"}},
+					}},
+					Backends: to(9002),
+				},
+				{Matches: at("/old"), Redirect: &routes.Redirect{Status: 301, Host: "new.example.com"}},
+				{Matches: at("/secure"), Redirect: &routes.Redirect{Status: 302, Scheme: "https"}},
+				{Matches: at("/broken"), Backends: []routes.Backend{{Name: "none", Weight: 1}}},
+				{
+					Matches: at("/both"),
+					Backends: []routes.Backend{
+						{Name: "a", Host: "127.0.0.1", Port: 9001, Weight: 1}, {Name: "b", Host: "127.0.0.1", Port: 9002, Weight: 1},
+					},
+				},
+			}},
+			{Namespace: "blue", Name: "site", Site: "222222222222.22222222.site", Rules: []routes.Rule{
+				{Matches: at("/shared"), Backends: to(9002)},
+			}},
+		},
+	}
+}
+
+// startRoutes starts an nginx with the routes of two teams. Their backends answer with their own port, the host that
+// they got, and the path.
+func startRoutes(t *testing.T, yaml string) *nginxtest.Nginx {
+	t.Helper()
+	in := decode(t, []byte(yaml))
+	in.Routes = twoTeams()
+	config, err := cache.Render(in)
+	must(t, err)
+	n := nginxtest.New(t)
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Mkdir(layout.MemoryTierDir)
+	for _, port := range []int{9000, 9001, 9002} {
+		n.Serve(fmt.Sprintf("127.0.0.1:%d", port), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.Contains(r.URL.Path, "fresh") {
+				_, _ = fmt.Fprintf(w, "%d %s%s %s", port, r.Host, r.URL.Path, r.Header.Get("X-Cachenode-Route"))
+				return
+			}
+			w.Header().Set("Cache-Control", "max-age=600")
+			_, _ = fmt.Fprintf(w, "%d %s%s", port, r.Host, r.URL.Path)
+		}))
+	}
+	n.Start()
+	return n
+}
+
+// TestRoutes checks which backend gets a request at the port of a listener, and what is stored.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	n := startRoutes(t, threeDisks)
+	client := n.Client()
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	get := func(port int, host, path string, headers ...string) string {
+		request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
+		must(t, err)
+		request.Host = host
+		for i := 0; i < len(headers); i += 2 {
+			request.Header.Set(headers[i], headers[i+1])
+		}
+		r, err := client.Do(request)
+		must(t, err)
+		defer func() { _ = r.Body.Close() }()
+		body, err := io.ReadAll(r.Body)
+		must(t, err)
+		if r.StatusCode != http.StatusOK {
+			return fmt.Sprint(r.StatusCode, r.Header.Get("Location"))
+		}
+		return r.Header.Get("X-Cache") + " " + string(body)
+	}
+	const red, blue, wild = "red.example.com", "blue.example.com", "other.example.com"
+	for i, tt := range []struct{ got, want string }{
+		{get(20000, red, "/a"), "MISS 9001 red.example.com/a "},
+		{get(20000, red, "/a"), "MISS 9001 red.example.com/a "}, // the backend did not mark it as fresh
+		{get(20000, red, "/fresh"), "MISS 9001 red.example.com/fresh"},
+		{get(20000, red, "/fresh"), "HIT 9001 red.example.com/fresh"},
+		{get(20000, "RED.example.com", "/fresh"), "HIT 9001 red.example.com/fresh"},
+		{get(20000, red, "/fresh", "X-Version", "2"), "MISS 9002 red.example.com/fresh"},
+		{get(20000, red, "/fresh", "X-Version", "2"), "HIT 9002 red.example.com/fresh"},
+		{get(20000, red, "/fresh", "X-Version", "3"), "HIT 9001 red.example.com/fresh"},
+		{get(20001, "red.example.com:8080", "/fresh"), "MISS 9001 red.example.com:8080/fresh"},
+		{get(20001, "red.example.com:8080", "/fresh"), "HIT 9001 red.example.com:8080/fresh"},
+		{get(20001, red, "/fresh"), "BYPASS 9001 red.example.com/fresh"},
+		{get(20000, "red.example.com:99", "/fresh"), "BYPASS 9001 red.example.com:99/fresh"},
+		{get(20000, blue, "/shared/fresh"), "MISS 9002 blue.example.com/shared/fresh"},
+		{get(20000, blue, "/shared/fresh"), "HIT 9002 blue.example.com/shared/fresh"},
+		{get(20000, blue, "/fresh"), "MISS 9001 blue.example.com/fresh"}, // red's wildcard
+		{get(20000, wild, "/shared/fresh"), "MISS 9001 other.example.com/shared/fresh"},
+		{get(20000, "elsewhere", "/"), "404"},
+		{get(20000, red, "/broken"), "500"},
+		{get(20000, red, "/old/a?b=c"), "301http://new.example.com/old/a?b=c"},
+		{get(20001, "red.example.com:8080", "/old/a"), "301http://new.example.com:8080/old/a"},
+		{get(20001, "red.example.com:8080", "/secure"), "302https://red.example.com/secure"},
+		{get(20000, "elsewhere", "/", "X-CacheNode-Route", "x"), "404"},
+		{get(8080, "www.example.com", "/fresh"), "MISS 9000 www.example.com/fresh"}, // the CacheNode's own site
+		{get(8080, "www.example.com", "/fresh", "X-CacheNode-Route", "x"), "HIT 9000 www.example.com/fresh"},
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("request %d (-want +got):\n%s", i, diff)
+		}
+	}
+	answered := map[string]int{}
+	for range 100 {
+		answered[strings.Fields(get(20000, red, "/both/fresh"))[1]]++
+	}
+	if answered["9001"] < 20 || answered["9002"] < 20 {
+		t.Errorf("requests by backend: %v", answered)
+	}
+}

@@ -1,0 +1,83 @@
+package routes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// Action is what is done with a request that a rule answers: a backend gets it, with some headers changed. Pods tell
+// each other the ID of the action of a request. An action that a pod does not know is one of another revision.
+type Action struct {
+	// ID is a hash of the other fields.
+	ID string `json:"-"`
+	// Site is the site to which the response belongs in the caches. Two requests for the same URL that different backends
+	// may answer have different sites.
+	Site string
+	// Backend gets the requests.
+	Backend Backend
+	// Headers changes the headers of requests.
+	Headers HeaderChanges
+}
+
+// Choices returns the actions of a rule, one for each backend. A backend that cannot be used has an empty ID. A rule
+// that is a redirect, or that has no backends, has no action.
+func (r Route) Choices(rule int) []Action {
+	of := r.Rules[rule]
+	if of.Redirect != nil {
+		return nil
+	}
+	actions := make([]Action, len(of.Backends))
+	for i, b := range of.Backends {
+		a := Action{Site: r.site(of, b), Backend: b, Headers: of.Headers}
+		if a.Backend.Weight = 0; b.Host != "" {
+			a.ID = hash(a)
+		}
+		actions[i] = a
+	}
+	return actions
+}
+
+// RuleID returns an ID of a rule of the route for use within one configuration.
+func (r Route) RuleID(rule int) string { return hash([]any{r.ID(), rule}) }
+
+// variantMark separates the name of a route's site from what distinguishes the variants of its URLs. No name of an
+// object contains it.
+const variantMark = ".."
+
+// site returns the site for the responses of a backend of a rule. It depends on the conditions that decide between
+// rules for the same URL, and on the backend if there is a choice, but not on the position of the rule: another rule
+// before it changes no key.
+func (r Route) site(of Rule, b Backend) string {
+	type condition struct {
+		Method         string
+		Headers, Query []Pair
+	}
+	var variant struct {
+		Conditions []condition
+		Backend    string
+	}
+	for _, m := range of.Matches {
+		if m.Method != "" || len(m.Headers) > 0 || len(m.Query) > 0 {
+			variant.Conditions = append(variant.Conditions, condition{m.Method, m.Headers, m.Query})
+		}
+	}
+	if len(of.Backends) > 1 {
+		variant.Backend = b.Name
+	}
+	if variant.Conditions == nil && variant.Backend == "" {
+		return r.Site
+	}
+	return r.Site + variantMark + hash(variant)
+}
+
+// hash returns twelve hexadecimal digits that identify a value.
+func hash(of any) string {
+	const digits = 12
+	text, err := json.Marshal(of)
+	if err != nil {
+		panic(err) // strings and numbers have a form in JSON
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:digits]
+}
