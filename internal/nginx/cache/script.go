@@ -68,10 +68,10 @@ func (s site) module() conf.Block {
 // scriptVariables returns the variables that the script defines.
 func (s site) scriptVariables() (block conf.Block) {
 	if s.hitsForMiss() {
-		block = append(block, conf.D("js_set", conf.Expression(notedVariable), conf.Literal("cachenode.isUnstorable")))
+		block = append(block, conf.D("js_set", conf.Expression(notedVariable), s.function("isUnstorable")))
 	}
 	if s.noticesMixed() {
-		block = append(block, conf.D("js_set", conf.Expression(mixedVariable), conf.Literal("cachenode.isMixed")))
+		block = append(block, conf.D("js_set", conf.Expression(mixedVariable), s.function("isMixed")))
 	}
 	return block
 }
@@ -81,5 +81,13 @@ func (s site) notes() conf.Block {
 	if !s.hasScript() {
 		return nil
 	}
-	return conf.Block{conf.D("js_header_filter", conf.Literal("cachenode.note"))}
+	return conf.Block{conf.D("js_header_filter", s.function("note"))}
+}
+
+// function returns a function of the script.
+func (s site) function(name string) conf.Literal {
+	if s.ofRoutes {
+		name += routesSuffix
+	}
+	return conf.Literal("cachenode." + name)
 }

@@ -11,12 +11,23 @@ if (njs.version_number < 0x000907) { // has faults if a dictionary is full
     throw new Error('njs is older than 0.9.7');
 }
 
-// note runs when the header of a response from the origin has arrived. An error in a note must never cost the
+// The variables of routes have names of their own. Each exported function has a form for them, with this suffix.
+const ofRoutes = '_of_routes';
+
+function note(r) { noteOf(r, ''); }
+function isUnstorable(r) { return unstorableOf(r, ''); }
+function isMixed(r) { return mixedOf(r, ''); }
+function note_of_routes(r) { noteOf(r, ofRoutes); }
+function isUnstorable_of_routes(r) { return unstorableOf(r, ofRoutes); }
+function isMixed_of_routes(r) { return mixedOf(r, ofRoutes); }
+
+// noteOf runs when the header of a response from the origin has arrived. An error in a note must never cost the
 // response.
-function note(r) {
+function noteOf(r, suffix) {
+    const value = (name) => r.variables[name + suffix];
     try {
-        noteStorable(r.variables.hit_for_miss_key, r.variables.is_unstorable);
-        noteTag(r.variables.file_in_gateway, r.variables.slice_tag);
+        noteStorable(value('hit_for_miss_key'), value('is_unstorable'));
+        noteTag(value('file_in_gateway'), value('slice_tag'));
     } catch (e) {
         r.warn(`script: ${e}`);
     }
@@ -58,14 +69,14 @@ function noteTag(file, tag) {
     tags.set(file, tag + ' ' + seen[0]);
 }
 
-// isUnstorable returns '1' for an object whose responses may not be stored, and '' otherwise.
-function isUnstorable(r) {
-    return notes.get(r.variables.hit_for_miss_key) === unstorable ? '1' : '';
+// unstorableOf returns '1' for an object whose responses may not be stored, and '' otherwise.
+function unstorableOf(r, suffix) {
+    return notes.get(r.variables['hit_for_miss_key' + suffix]) === unstorable ? '1' : '';
 }
 
-// isMixed returns '1' for a file that must not be fetched in slices, and '' otherwise.
-function isMixed(r) {
-    return mixed.has(r.variables.file) ? '1' : '';
+// mixedOf returns '1' for a file that must not be fetched in slices, and '' otherwise.
+function mixedOf(r, suffix) {
+    return mixed.has(r.variables['file' + suffix]) ? '1' : '';
 }
 
-export default {note, isUnstorable, isMixed};
+export default {note, isUnstorable, isMixed, note_of_routes, isUnstorable_of_routes, isMixed_of_routes};
