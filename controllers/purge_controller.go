@@ -50,8 +50,8 @@ type PurgeReconciler struct {
 	newQueue queueFunc
 	// journals stores a *journal for each CacheNode, by the name of the CacheNode.
 	journals sync.Map
-	// missing contains each CacheNode that purges name and that does not exist. It stores the time at which the operator
-	// noticed this, by the name of the CacheNode.
+	// missing contains each CacheNode that does not exist although a purge refers to it. It stores the time at which the
+	// operator noticed this, by the name of the CacheNode.
 	missing sync.Map
 	// queue is the controller's queue; nil before the controller starts.
 	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]

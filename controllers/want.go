@@ -63,8 +63,8 @@ func (r *CacheNodeReconciler) want(ctx context.Context, s scope, o observed) (w 
 	return w, checkStorage(o)
 }
 
-// render returns the target of a CacheNode and tries to render its configuration. A configuration that cannot be
-// rendered is refused here, before any pod gets it.
+// render returns the wanted state of the pods (edit.Target), and checks that their configuration can be rendered. A
+// configuration that cannot be rendered is refused here, before any pod gets it.
 func (r *CacheNodeReconciler) render(cacheNode effective.CacheNode, bundle string) (edit.Target, error) {
 	target, err := edit.TargetOf(cacheNode, revision.Outside{
 		CABundle: bundle, ClusterDomain: r.Cluster.Domain, Resolvers: r.Cluster.Resolvers,

@@ -136,8 +136,8 @@ func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor
 	}
 }
 
-// unused returns the names of the disks that nginx must not use, sorted. These are the disks that are not healthy,
-// the disks that are drained, and the disks that may still contain objects of purges that they have missed.
+// unused returns the names of the disks that nginx must not use, sorted. These are the unhealthy disks, the drained
+// disks, and the disks that have missed purges and may still contain purged objects.
 func (a *Agent) unused() []string {
 	var unused []string
 	for name, s := range a.states() {

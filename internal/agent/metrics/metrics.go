@@ -231,8 +231,9 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	}
 }
 
-// isRepeated counts a request that was rejected. nginx reports each rejected request once under TagOtherDisk or
-// TagUncached. isRepeated returns true for a report under any other tag, which repeats a counted request.
+// isRepeated returns true for a report that repeats the report of a rejected request. nginx reports each rejected
+// request once under TagOtherDisk or TagUncached; isRepeated counts this report and returns false. Any other report of
+// a rejected request is a repetition.
 func (m *Metrics) isRepeated(r nginxlog.Request) bool {
 	if !r.Rejected {
 		return false

@@ -151,8 +151,8 @@ func ifExpired(variable conf.Expression, state conf.Literal) conf.Directive {
 		conf.Row(conf.Literal("EXPIRED"), state))
 }
 
-// unlessSliced returns the stateHeader of a lookup: the variable, or stateAbsent with slices. An expired slice counts
-// as absent, because its renewal would ask the origin for the whole object.
+// unlessSliced returns the value that a lookup sends in stateHeader: the given variable without slices, and stateAbsent
+// with slices. An expired slice counts as absent, because its renewal would ask the origin for the whole object.
 func (s site) unlessSliced(variable string) conf.Argument {
 	if s.hasSlices() {
 		return conf.Literal(stateAbsent)

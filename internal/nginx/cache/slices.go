@@ -238,7 +238,8 @@ func (g gateway) copied() (block conf.Block) {
 	return block
 }
 
-// inWhole returns the locations to which the gateway redirects. The cookies of the first response reach the client.
+// inWhole returns the locations for objects that cannot be fetched in slices: two to which the gateway redirects, and
+// one to which these two fall back. The cookies of the first response reach the client.
 // So the cookies of the next response are left out, even if it comes from the origin without a cache. The location
 // stored fetches nothing: without a copy, the client gets the origin's own error.
 func (s store) inWhole() conf.Block {
