@@ -32,6 +32,9 @@ func Own(spec v1alpha1.CacheNodeSpec) Site {
 	return Site{Hosts: spec.Hosts, Origin: spec.Origin, Headers: spec.Headers, Cache: spec.Cache}
 }
 
+// IsEmpty returns true for a site without an origin, which a CacheNode need not have.
+func (s Site) IsEmpty() bool { return len(s.Origin.Servers) == 0 }
+
 // OfRoutes returns what all routes of a CacheNode have in common. The routes themselves say which hosts and backends
 // they have.
 //

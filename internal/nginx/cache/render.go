@@ -114,38 +114,37 @@ func Check(in Input) error {
 // configuration is a node with its sites.
 type configuration struct {
 	node
-	// own is the CacheNode's own site. ofRoutes is what all routes have in common, if there is a listener.
-	own      site
-	ofRoutes *site
+	// sites are the CacheNode's own site, if it has an origin, and what all routes have in common, if there is a
+	// listener.
+	sites []site
 	// withoutRanges leaves the ranges of the plans out.
 	withoutRanges bool
 }
 
 func newConfiguration(in Input) configuration {
 	n := newNode(in)
-	c := configuration{node: n, own: newSite(n, sites.Own(in.Spec))}
-	if len(in.Routes.Listeners) > 0 {
-		ofRoutes := newRoutes(n, sites.OfRoutes(in.Spec))
-		c.ofRoutes = &ofRoutes
+	c := configuration{node: n}
+	if own := sites.Own(in.Spec); !own.IsEmpty() {
+		c.sites = append(c.sites, newSite(n, own))
+	}
+	if n.hasRoutes() {
+		c.sites = append(c.sites, newRoutes(n, sites.OfRoutes(in.Spec)))
 	}
 	return c
 }
 
-// sites returns the sites.
-func (c configuration) sites() []site {
-	if c.ofRoutes != nil {
-		return []site{c.own, *c.ofRoutes}
-	}
-	return []site{c.own}
-}
+// any returns true if one of the sites has a property.
+func (c configuration) any(has func(site) bool) bool { return slices.ContainsFunc(c.sites, has) }
 
 // files returns the files to which nginx.conf refers, except the certificates in [Facts].
 func (c configuration) files() (list []File) {
-	if c.own.hasScript() {
+	if c.any(site.hasScript) {
 		list = append(list, File{Path: ScriptFile(), Content: []byte(Script)})
 	}
-	if c.own.backend.authorities != "" {
-		list = append(list, File{Path: c.own.backend.authorities, Content: []byte(c.CABundle)})
+	for _, s := range c.sites {
+		if s.backend.authorities != "" {
+			list = append(list, File{Path: s.backend.authorities, Content: []byte(c.CABundle)})
+		}
 	}
 	return list
 }
@@ -162,7 +161,11 @@ func (c configuration) file() conf.Block {
 		workers = conf.Int(n)
 	}
 	connections, files := effective.OpenFiles(c.Spec, c.Facts.OpenFiles)
-	block := append(c.own.module(),
+	var block conf.Block
+	if c.any(site.hasScript) {
+		block = conf.Block{loadModule()}
+	}
+	block = append(block,
 		conf.D("daemon", conf.OnOff(false)),
 		conf.D("pid", conf.Literal(layout.PIDFile)),
 		conf.D("error_log", conf.Literal("stderr"), conf.Literal(logLevels[c.Spec.Logs.Level])),
@@ -197,7 +200,7 @@ func (c configuration) http() conf.Block {
 		conf.D("server_tokens", conf.OnOff(false)),
 		// sendfile is set here because of subrequests: a subrequest in a location without sendfile would switch sendfile
 		// off for the client's connection. The lookup in memory copies without sendfile, but no subrequest goes to it.
-		conf.D("sendfile", conf.OnOff(!c.own.copies())),
+		conf.D("sendfile", conf.OnOff(!c.any(site.copies))),
 		// A reload or a stop closes idle connections. Without this time, a request that a client sends at that moment is
 		// lost.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
@@ -210,37 +213,40 @@ func (c configuration) http() conf.Block {
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("4k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("20k")),
 	}
-	if c.ofRoutes != nil {
+	if c.hasRoutes() {
 		block = append(block, routemap.Sizes()...)
 	} else { // there are more variables than nginx has room for by default
 		block = append(block, conf.D("variables_hash_max_size", conf.Literal("4096")))
 	}
-	if c.own.copies() {
+	if c.any(site.copies) {
 		block = append(block, conf.D("output_buffers", conf.Int(effective.CopyBuffers), conf.Size(effective.CopyBuffer)))
 	}
 	// tcp_nopush is not for every pod. With a memory tier, the end of a response would wait for the mirror request, see
 	// docs/adr/0018. With threads, a hit of 1 MiB would need more reads of the disk, see docs/adr/0019.
-	if !c.own.hasMemoryTier() && c.Spec.IO.Mode == v1alpha1.IODirect {
+	if !c.hasMemoryTier() && c.Spec.IO.Mode == v1alpha1.IODirect {
 		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
 	block = slices.Concat(block, temporaryPaths(), conf.Block{malformedMap()})
-	if c.own.hasScript() {
+	if c.any(site.hasScript) {
 		block = append(block, engine()...)
 	}
 	l := listeners{c.node}
 	block = slices.Concat(block, diskCaches{c.node}.cachePaths(), c.memoryCache(), l.clientsZone(), l.listenerTLS(),
-		c.podsZone(), c.resolver(), pods{c.node}.upstreams(c.sites()), privateServer(), c.own.http())
-	if !c.withoutRanges {
-		block = append(block, keySpace{c.own}.shards()...)
+		c.podsZone(), c.resolver(), pods{c.node}.upstreams(c.sites), privateServer())
+	if sites.Own(c.Spec).IsEmpty() {
+		block = append(block, l.nothing())
 	}
-	if c.ofRoutes == nil {
-		return block
+	for _, s := range c.sites {
+		part := s.http()
+		if !c.withoutRanges {
+			part = append(part, keySpace{s}.shards()...)
+		}
+		if s.ofRoutes {
+			part = append(routed{c.node}.http(), conf.Scope(part, routesSuffix, "$host")...)
+		}
+		block = append(block, part...)
 	}
-	routes := c.ofRoutes.http()
-	if !c.withoutRanges {
-		routes = append(routes, keySpace{*c.ofRoutes}.shards()...)
-	}
-	return slices.Concat(block, routed{c.node}.http(), conf.Scope(routes, routesSuffix, "$host"))
+	return block
 }
 
 // http returns the part of the configuration that serves the site: all but what all sites of the node share.
@@ -252,7 +258,7 @@ func (s site) http() conf.Block {
 
 // resolver returns the resolver if nginx must resolve a name.
 func (c configuration) resolver() conf.Block {
-	if !c.own.backend.resolves() && len(c.peers()) == 0 && c.ofRoutes == nil {
+	if len(c.peers()) == 0 && !c.any(func(s site) bool { return s.backend.resolves() }) {
 		return nil
 	}
 	return resolver()

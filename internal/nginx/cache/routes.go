@@ -48,13 +48,16 @@ const (
 // routed is the part of the configuration with the maps and backends of routes.
 type routed struct{ node }
 
+// hasRoutes returns true if a Gateway has a listener.
+func (n node) hasRoutes() bool { return len(n.Routes.Listeners) > 0 }
+
 // tellsRoute returns the directive that tells another server of the CacheNode the action of a request. The CacheNode's
 // own site has no actions, and drops the header of a client.
 func (s site) tellsRoute() conf.Block {
 	switch {
 	case s.ofRoutes:
 		return conf.Block{setHeader(routeHeader, conf.Expression(routeVariable))}
-	case len(s.Routes.Listeners) > 0:
+	case s.hasRoutes():
 		return conf.Block{setHeader(routeHeader, conf.Literal(""))}
 	default:
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
@@ -59,10 +60,13 @@ func twoTeams() routes.Table {
 
 // startRoutes starts an nginx with the routes of two teams. Their backends answer with their own port, the host that
 // they got, and the path.
-func startRoutes(t *testing.T, yaml string) *nginxtest.Nginx {
+func startRoutes(t *testing.T, yaml string, changes ...func(*cache.Input)) *nginxtest.Nginx {
 	t.Helper()
 	in := decode(t, []byte(yaml))
 	in.Routes = twoTeams()
+	for _, change := range changes {
+		change(&in)
+	}
 	config, err := cache.Render(in)
 	must(t, err)
 	n := nginxtest.New(t)
@@ -142,5 +146,34 @@ func TestRoutes(t *testing.T) {
 	}
 	if answered["9001"] < 20 || answered["9002"] < 20 {
 		t.Errorf("requests by backend: %v", answered)
+	}
+}
+
+// TestRoutesAlone checks a CacheNode without an origin: its own port has nothing, and the routes are served.
+func TestRoutesAlone(t *testing.T) {
+	t.Parallel()
+	for name, tier := range map[string]string{"disks alone": "", "a memory tier": nginxtest.MemoryTier("")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startRoutes(t, threeDisks+tier, func(in *cache.Input) { in.Spec.Origin = v1alpha1.Origin{} })
+			for address, want := range map[string]string{
+				"http://127.0.0.1:8080/": "404 ", "http://127.0.0.1:20000/fresh": "200 9001 red.example.com/fresh",
+			} {
+				request, err := http.NewRequest(http.MethodGet, address, nil)
+				must(t, err)
+				request.Host = "red.example.com"
+				r, err := n.Client().Do(request)
+				must(t, err)
+				body, err := io.ReadAll(r.Body)
+				must(t, err)
+				must(t, r.Body.Close())
+				if r.StatusCode == http.StatusNotFound {
+					body = nil
+				}
+				if got := fmt.Sprintf("%d %s", r.StatusCode, body); got != want {
+					t.Errorf("%s: %s, want %s", address, got, want)
+				}
+			}
+		})
 	}
 }

@@ -57,14 +57,6 @@ func engine() conf.Block {
 		conf.D("js_import", conf.Literal("cachenode"), conf.Literal("from"), conf.Literal(ScriptFile())))
 }
 
-// module returns the directives outside of http.
-func (s site) module() conf.Block {
-	if !s.hasScript() {
-		return nil
-	}
-	return conf.Block{loadModule()}
-}
-
 // scriptVariables returns the variables that the script defines.
 func (s site) scriptVariables() (block conf.Block) {
 	if s.hitsForMiss() {

@@ -45,6 +45,12 @@ func (p public) servers() conf.Block {
 		p.server(append(l.ofNamed(), conf.D("server_name", names...))))
 }
 
+// nothing returns the server of a CacheNode without a site of its own.
+func (l listeners) nothing() conf.Directive {
+	return conf.B("server", nil, append(slices.Concat(l.ofDefault(), l.protocols(), l.clientTimeouts()),
+		conf.D("server_name", conf.Literal("_")), refusesMalformed(), conf.D("return", conf.Literal("404")))...)
+}
+
 // server returns the server with the cache.
 //
 // error_page handles failures before the header of the response is sent. An I/O error of the disk and a full queue of

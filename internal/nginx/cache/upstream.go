@@ -48,7 +48,7 @@ func (b backend) upstreams() conf.Block {
 }
 
 // resolves returns true if nginx must resolve the name of a server.
-func (b backend) resolves() bool { return slices.ContainsFunc(b.Servers, resolves) }
+func (b backend) resolves() bool { return b.variable != "" || slices.ContainsFunc(b.Servers, resolves) }
 
 // resolver makes nginx ask the agent for the addresses of names. The agent is the only name server, because nginx
 // would ask several name servers in turn. After an error, nginx asks again when the timeout is over.
