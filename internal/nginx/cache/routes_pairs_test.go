@@ -21,7 +21,7 @@ func oneOf[T any](o overlaps, of ...T) T { return of[o.IntN(len(of))] }
 // backends are the ports of the backends.
 var backends = []int{9001, 9002, 9003, 9004, 9005, 9006, 9007, 9008}
 
-// table returns routes of several teams, each rule with a backend of its own. All are attached to two ports of a Gateway.
+// table returns routes of several teams, each rule with a backend of its own. All are attached to two ports.
 func (o overlaps) table() (t routes.Table) {
 	var attached []routes.Attachment
 	next := 0
@@ -45,7 +45,7 @@ func (o overlaps) table() (t routes.Table) {
 			port := backends[next]
 			next++
 			r.Rules = append(r.Rules, routes.Rule{Matches: []routes.Match{m}, Backends: []routes.Backend{
-				{Name: fmt.Sprint("backend:", port), Host: "127.0.0.1", Port: int32(port), Weight: 1}, //nolint:gosec // small
+				{Name: fmt.Sprint("backend:", port), Host: "127.0.0.1", Port: int32(port), Weight: 1},
 			}})
 		}
 		t.Routes = append(t.Routes, r)
@@ -57,7 +57,7 @@ func (o overlaps) table() (t routes.Table) {
 	}
 	for i, port := range []int32{80, 8080} {
 		t.Listeners = append(t.Listeners, routes.Listener{
-			Gateway: "edge/main", Name: fmt.Sprint(port), Port: port, PodPort: 20000 + int32(i), Attached: attached, //nolint:gosec // 2
+			Gateway: "edge/main", Name: fmt.Sprint(port), Port: port, PodPort: 20000 + int32(i), Attached: attached,
 		})
 	}
 	return t
@@ -68,7 +68,8 @@ func (o overlaps) request(t *testing.T) (r *http.Request, port int32, of routes.
 	t.Helper()
 	port = oneOf(o, int32(20000), 20001)
 	of = routes.Request{
-		Host: oneOf(o, "www.example.com", "a.example.com", "elsewhere.org"), Method: oneOf(o, "GET", "GET", "GET", "GET", "HEAD", "POST"),
+		Host:    oneOf(o, "www.example.com", "a.example.com", "elsewhere.org"),
+		Method:  oneOf(o, "GET", "GET", "GET", "GET", "HEAD", "POST"),
 		Path:    oneOf(o, "/", "/a", "/a/", "/a/b", "/a/b/c", "/ab"),
 		Query:   oneOf(o, "", "", "page=1", "page=2", "x=1&page=2"),
 		Headers: map[string]string{},

@@ -1,0 +1,64 @@
+package routes_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// TestChoices checks what the actions of a rule have in common, and which edits of a route change its keys.
+func TestChoices(t *testing.T) {
+	t.Parallel()
+	backend := func(name string) routes.Backend { return routes.Backend{Name: name, Host: name, Port: 80, Weight: 1} }
+	at := func(m routes.Match, backends ...routes.Backend) routes.Rule {
+		m.Path.Value = "/"
+		return routes.Rule{Matches: []routes.Match{m}, Backends: backends}
+	}
+	one := []routes.Pair{{Name: "v", Value: "1"}}
+	two := []routes.Pair{{Name: "v", Value: "2"}}
+	r := routes.Route{Namespace: "team", Name: "shop", Site: "uid.shop", Rules: []routes.Rule{
+		at(routes.Match{}, backend("a")),                 // 0
+		at(routes.Match{}, backend("b")),                 // 1
+		at(routes.Match{Headers: one}, backend("a")),     // 2
+		at(routes.Match{Headers: two}, backend("a")),     // 3
+		at(routes.Match{Query: one}, backend("a")),       // 4
+		at(routes.Match{Method: "GET"}, backend("a")),    // 5
+		at(routes.Match{}, backend("a"), backend("b")),   // 6
+		at(routes.Match{}, routes.Backend{Name: "none"}), // 7
+		at(routes.Match{}),                               // 8
+		{Redirect: &routes.Redirect{}, Matches: []routes.Match{{}}},
+	}}
+	first := func(rule int) routes.Action { return r.Choices(rule)[0] }
+	if first(0).Site != r.Site || first(1).Site != r.Site {
+		t.Errorf("without a condition or a choice: sites %s and %s", first(0).Site, first(1).Site)
+	}
+	if first(0).ID == first(1).ID {
+		t.Error("two backends have one action")
+	}
+	sites := []string{r.Site, first(2).Site, first(3).Site, first(4).Site, first(5).Site, first(6).Site, r.Choices(6)[1].Site}
+	slices.Sort(sites)
+	if n := len(slices.Compact(slices.Clone(sites))); n != len(sites) {
+		t.Errorf("conditions and choices share sites: %v", sites)
+	}
+	if a := first(7); a.ID != "" {
+		t.Errorf("a backend that cannot be used has the action %s", a.ID)
+	}
+	if len(r.Choices(8))+len(r.Choices(9)) != 0 {
+		t.Error("a rule without backends has actions")
+	}
+	before := first(2)
+	r.Rules[2].Backends[0].Weight = 7
+	if got := first(2); got.ID != before.ID {
+		t.Error("another weight is another action")
+	}
+	r.Rules[2].Headers.Set = one
+	if got := first(2); got.Site != before.Site || got.ID == before.ID {
+		t.Error("a filter must change the action and not the site")
+	}
+	moved := r
+	moved.Rules = slices.Concat(r.Rules[8:], r.Rules[:8])
+	if got := moved.Choices(4)[0]; got.Site != before.Site {
+		t.Errorf("rules before it change the site: %s, want %s", got.Site, before.Site)
+	}
+}
