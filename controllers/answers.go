@@ -24,8 +24,8 @@ type answers struct {
 	// cached maps each disk to the total size of its caches in all pods, in bytes. Disks that are no longer in the spec
 	// are included.
 	cached map[string]int64
-	// unknown is true while this operator is new and has yet to ask the agent of a ready pod. The operator decides
-	// nothing during that time.
+	// unknown is true while this operator is new and the agent of a ready pod has returned neither an answer nor an
+	// error yet. The operator decides nothing during that time.
 	unknown bool
 }
 

@@ -66,7 +66,8 @@ type CacheNodeReconciler struct {
 	// began returns the time at which this operator began to reconcile. If several operators run, this is the time at
 	// which this operator became the leader.
 	began func() time.Time
-	// since stores a [lasting] for each CacheNode, by the name of the CacheNode.
+	// since stores what the last pass over each CacheNode left for the next pass (a [lasting]), by the name of the
+	// CacheNode.
 	since sync.Map
 	// references reads the objects to which CacheNodes refer.
 	references references
@@ -105,7 +106,8 @@ const (
 	// latestDelay, because the cache may have lost its watch.
 	lateDelay   = 200 * time.Millisecond
 	latestDelay = 30 * time.Second
-	// lateWarning is the shortest back-off with which a pass logs that the cache lags behind.
+	// lateWarning is the minimum back-off for a log entry: with a shorter back-off, a pass does not log that the cache
+	// lags behind.
 	lateWarning = 5 * time.Second
 )
 
@@ -227,7 +229,7 @@ func (r *CacheNodeReconciler) abandon(ctx context.Context, name types.Namespaced
 	if err != nil || len(volumes.Items) == 0 {
 		return err
 	}
-	// The cache may not show a CacheNode that was created just now.
+	// The API server is asked, because the informer cache may not show a CacheNode that was created just now.
 	if err := r.Live.Get(ctx, name, &v1alpha1.CacheNode{}); !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -19,9 +19,9 @@ import (
 const renewal = 12 * time.Hour
 
 // certify returns the required content of the agents' Secret, and renews certificates before they expire. It does so
-// even if the spec is not accepted, because without certificates the agents of the existing pods fall silent. It
-// returns the first certificates of a CacheNode without writing them, because they are written together with the
-// other objects of an accepted spec.
+// even if the spec is not accepted, because without valid certificates the agents of the existing pods no longer
+// answer the operator. It returns the first certificates of a CacheNode without writing them, because they are
+// written together with the other objects of an accepted spec.
 func (r *CacheNodeReconciler) certify(
 	ctx context.Context, s scope, o observed, w wanted, out *outcome,
 ) (map[string][]byte, error) {
@@ -39,8 +39,8 @@ func (r *CacheNodeReconciler) certify(
 	if err != nil || !changed || isNew {
 		return certificates, err
 	}
-	// The cache may not show the last renewal yet. After one more renewal, agents that do not have the certificates of
-	// the last renewal yet would reject the operator.
+	// The informer cache may not show the last renewal yet, so the Secret is read from the API server. A second renewal
+	// would be too early: agents that have not received the last certificates yet would reject the operator.
 	live := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.cacheNode.Namespace, Name: naming.AgentSecret(s.cacheNode.Name)}
 	err = r.Live.Get(ctx, key, live)
@@ -72,8 +72,8 @@ func renewed(s scope, o observed, secret *corev1.Secret, shares bool, out *outco
 	if err != nil {
 		return nil, false, err
 	}
-	// If the Secret is missing, somebody has deleted it. It contained a key, so this is no upgrade, and unsigned marks
-	// from before must not be trusted.
+	// After an upgrade, the Secret exists without an owner key, and existing unsigned marks are trusted. If a running
+	// CacheNode has no Secret, somebody has deleted the Secret with its key. Unsigned marks must then not be trusted.
 	isUpgrade := o.own.statefulSet != nil && secret != nil
 	if certificates, err = pki.WithOwnerKey(certificates, data, isUpgrade, s.now); err != nil {
 		return nil, false, err

@@ -67,8 +67,8 @@ func rolloutInput(s scope, o observed, w wanted, template manifest.Template) rol
 	return in
 }
 
-// findsPods returns the time after which nginx in all pods has found a new pod. It ignores agents that have not
-// answered yet, because they belong to new pods.
+// findsPods returns the time that nginx usually needs, in all pods, to find the address of a new pod. It ignores
+// agents that have not answered yet, because these agents belong to new pods.
 func findsPods(agents map[string]agents.Observation) time.Duration {
 	for _, seen := range agents {
 		if !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {

@@ -19,9 +19,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 )
 
-// keep does what keeps the pods running, whatever the spec asks for. Pods on lost nodes start on other nodes, and
-// pods start without a disk that cannot be mounted. Disks that are back, replaced or repaired are used again. An
-// error in one of these steps does not stop the others.
+// keep takes the steps that keep pods running, even if the spec is not accepted. Pods on lost nodes start on other
+// nodes, and pods start without a disk that cannot be mounted. Disks that are back, replaced or repaired are used
+// again. An error in one of these steps does not stop the others.
 func (r *CacheNodeReconciler) keep(ctx context.Context, s scope, o observed, out *outcome) error {
 	return errors.Join(
 		r.execute(s, out, func(e *executor.Executor) error { return e.Keep(ctx, o.storage.actions.Keep) }),

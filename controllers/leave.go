@@ -23,8 +23,8 @@ type leaving struct {
 	// cacheNode is a copy of the CacheNode with the leaving disks added. Without leaving disks, it is the CacheNode
 	// itself.
 	cacheNode *v1alpha1.CacheNode
-	// oldAgents are the pods whose agents do not know leaving disks. The list is empty unless a removed disk left at
-	// once because of these agents.
+	// oldAgents are the pods whose agents do not support leaving disks. The list is set only if a removed disk had to
+	// leave at once because of these agents.
 	oldAgents []string
 }
 
@@ -58,8 +58,8 @@ func (o offered) isSource(disk string, now time.Time) bool {
 	return had.Until.After(now) && slices.ContainsFunc(had.Members, func(d fleet.Disk) bool { return d.Name == disk })
 }
 
-// mayLeave returns true if a pod can read the disk and the agents of all ready pods know leaving disks. old are the
-// ready pods whose agents do not know leaving disks. While this operator is new and has not asked the agents,
+// mayLeave returns true if a pod can read the disk and the agents of all ready pods support leaving disks. old are
+// the ready pods whose agents do not support leaving disks. While this operator is new and has not asked the agents,
 // mayLeave returns true, and the pass decides nothing else.
 func (o observed) mayLeave(disk string) (may bool, old []string) {
 	if o.agents.unknown {

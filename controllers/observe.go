@@ -57,8 +57,8 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s scope, out *outcome
 }
 
 // infer computes everything that follows from the pods, including the plan for the storage. The storage plan may need
-// to read the pods from the API server. If these pods differ from those in the informer cache, the caller must call
-// infer again.
+// to read the pods from the API server. If the pods on the API server differ from the pods in the informer cache, the
+// caller must call infer again with the newer pods.
 func (r *CacheNodeReconciler) infer(ctx context.Context, s scope, o *observed, out *outcome) {
 	o.agents = r.ask(s, *o, out)
 	o.leaving = leave(s, *o)
@@ -149,8 +149,8 @@ func (o observed) podInputs() (hashes []string) {
 }
 
 // isOwn returns true for an object that the CacheNode controls. It also returns true for an object that the operator
-// applied and that has lost its controller. An object with the same name may remain from a CacheNode that was
-// deleted.
+// applied and that has lost its controller. It returns false for an object whose controller is a deleted CacheNode
+// with the same name.
 func isOwn(object client.Object, cacheNode *v1alpha1.CacheNode) bool {
 	controller := metav1.GetControllerOf(object)
 	return metav1.IsControlledBy(object, cacheNode) ||

@@ -71,9 +71,11 @@ type lasting struct {
 	failing, late time.Time
 	// broken are the disks whose failure was reported by an event, and whose recovery has yet to be reported.
 	broken status.Disks
-	// wantsVolumes is true if this CacheNode waits for a volume that it could create after another volume is deleted.
+	// wantsVolumes is true if this CacheNode lacks a volume that the operator may be able to create after the deletion
+	// of another volume.
 	wantsVolumes bool
-	// oldAgents are the pods that an event has named because their old agents made a removed disk leave at once.
+	// oldAgents are the pods that the last event of [status.LeavesAtOnce] named. The agents of these pods do not support
+	// leaving disks.
 	oldAgents []string
 	// written is the CacheNode with the status that was written last. It is nil as soon as the informer cache shows that
 	// status.

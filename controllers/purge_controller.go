@@ -50,8 +50,8 @@ type PurgeReconciler struct {
 	newQueue queueFunc
 	// journals stores a *journal for each CacheNode, by the name of the CacheNode.
 	journals sync.Map
-	// missing contains each CacheNode that does not exist although a purge refers to it. It stores the time at which the
-	// operator noticed this, by the name of the CacheNode.
+	// missing contains each CacheNode that does not exist although a purge refers to it. The value is the time at which
+	// the operator noticed this; the key is the name of the CacheNode.
 	missing sync.Map
 	// queue is the controller's queue; nil before the controller starts.
 	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
@@ -154,8 +154,8 @@ func (r *PurgeReconciler) journal(cacheNode *v1alpha1.CacheNode) *journal {
 	return j
 }
 
-// pass gives new purges a place, sends them to the agents, and ends the rules that all pods have obeyed for long
-// enough. Then it writes the statuses.
+// pass gives new purges a place in the journal, and sends them to the agents. It also ends each purge in the journal
+// (a [purge.Rule]) that all pods have obeyed for long enough. Then it writes the statuses.
 func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (reconcile.Result, error) {
 	j.forgetLost(p.state.Purges)
 	p.state.Lost = j.lost

@@ -45,7 +45,7 @@ func (r *PurgeReconciler) load(
 		j.log.Rewrite(missing)
 		return true, 0, nil
 	}
-	if isWhole := j.read(ctx, stored); isWhole { // do not use the agents' places, which could empty all caches
+	if isWhole := j.read(ctx, stored); isWhole { // use this journal, not the agents' places, which could empty all caches
 		j.isRead = true
 		return true, 0, nil
 	}
@@ -152,8 +152,8 @@ func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (is
 	return j.log.IsWhole() && len(damaged) == 0 && !purge.HasGap(list)
 }
 
-// last returns the highest place that agents and purges know; 0 if there was no journal. If wait is above 0, some
-// agents have not answered yet.
+// last returns the highest place in the journal that an agent or the status of a purge reports; 0 if none is
+// reported. If wait is above 0, some agents have not answered yet.
 func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
 	for _, cp := range p.state.Purges {
 		place = max(place, cp.Status.Number)

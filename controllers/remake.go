@@ -15,8 +15,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// isToBeRemade returns true for a StatefulSet whose claim templates differ from the wanted ones, because no API
-// server lets them change. It also returns true for a StatefulSet that is being deleted.
+// isToBeRemade returns true for a StatefulSet whose claim templates differ from the wanted claim templates. Such a
+// StatefulSet must be recreated, because no API server allows a change of claim templates. It also returns true for a
+// StatefulSet that is being deleted.
 func isToBeRemade(set *appsv1.StatefulSet, objects []client.Object) bool {
 	if set == nil {
 		return false

@@ -23,8 +23,8 @@ import (
 )
 
 // report writes the status once, if it changed. Then it sends events about what was done and what changed. err is the
-// result of the pass. problem is what keeps the spec from being accepted. report returns next, completed with what
-// the report itself leaves to the next pass.
+// error of the pass. problem keeps the spec from being accepted or from taking effect; nil if there is none. report
+// returns next, to which it adds what the next pass needs to know about the report.
 func (r *CacheNodeReconciler) report(
 	ctx context.Context, p *finished, next lasting, problem *status.Problem, err error,
 ) (lasting, error) {
@@ -51,7 +51,7 @@ func (r *CacheNodeReconciler) report(
 	return next, nil
 }
 
-// reportFailure handles an error that keeps the operator from observing anything. It writes the error into the status
+// reportFailure handles an error of the phase observe, with which the pass ends. It writes the error into the status
 // if the error has lasted for some time, or is sure to last.
 func (r *CacheNodeReconciler) reportFailure(ctx context.Context, s scope, err error) (next lasting, _ error) {
 	next = s.last
@@ -95,9 +95,9 @@ func (l *lasting) catchUp(cacheNode *v1alpha1.CacheNode) {
 	l.written.Status.DeepCopyInto(&cacheNode.Status)
 }
 
-// failure returns the error of a pass if the status must show it, because the error has lasted for some time or is
-// sure to last. Otherwise, incomplete is true if there is an error: most errors are transient. An error that only
-// means that the cache lags behind is shown later than other errors.
+// failure returns the error that the status must show: an error that has lasted for some time or is sure to last. For
+// any other error, failure is nil and incomplete is true, because most errors are transient. If an error only means
+// that the informer cache lags behind, the status shows it later (lateFailureAfter).
 func (l *lasting) failure(err error, now time.Time) (failure error, incomplete bool) {
 	other := withoutStale(err)
 	l.failing = began(l.failing, other != nil, now)
@@ -113,8 +113,8 @@ func (l *lasting) failure(err error, now time.Time) (failure error, incomplete b
 	return nil, true
 }
 
-// began returns the time at which a state began. This is since if the state goes on, and now if the state is new. If
-// the state is over, began returns the zero time.
+// began returns the time at which a state began. If the state held before and still holds, this is since. If the
+// state is new, this is now. If the state does not hold, began returns the zero time.
 func began(since time.Time, is bool, now time.Time) time.Time {
 	switch {
 	case !is:

@@ -95,8 +95,8 @@ func (r *CacheNodeReconciler) allCacheNodes(ctx context.Context, _ client.Object
 	return requests
 }
 
-// thoseWhoWantVolumes returns the CacheNodes that wait for a free path or for room under the limit of volumes. The
-// deletion of a volume may let one of them create its own.
+// thoseWhoWantVolumes returns the CacheNodes that wait for a free path or for room under the limit of volumes. After
+// the deletion of any volume, the operator may be able to create a volume for one of these CacheNodes.
 func (r *CacheNodeReconciler) thoseWhoWantVolumes(context.Context, client.Object) (requests []reconcile.Request) {
 	r.since.Range(func(name, left any) bool {
 		if left.(lasting).wantsVolumes {
@@ -118,8 +118,8 @@ func nodeChanged() predicate.Predicate {
 	}}
 }
 
-// CacheOptions restricts the manager's cache to nodes, StorageClasses and the operator's own objects. It strips the
-// fields that nobody reads.
+// CacheOptions restricts the manager's cache to nodes, StorageClasses and the operator's own objects. The cache does
+// not store fields that the operator does not read.
 func CacheOptions() cache.Options {
 	mine := cache.ByObject{Label: naming.Managed()}
 	pods := cache.ByObject{Label: naming.Managed(), Transform: stripPod}
@@ -140,7 +140,7 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// stripTenants drops fields that nobody reads from the cache and that tenants can make long.
+// stripTenants removes fields that the operator does not need in the cache and that tenants can make long.
 func stripTenants(object any) (any, error) {
 	switch o := object.(type) {
 	case *v1alpha1.CachePurge:

@@ -68,7 +68,8 @@ func (r *CacheNodeReconciler) keepSharing(ctx context.Context, s scope, o observ
 	return d, nil
 }
 
-// presentSharing returns the sharing that the pods keep using while nothing is decided.
+// presentSharing returns the decision about the owners of keys that stays in effect while the pass makes no new
+// decision.
 func (o observed) presentSharing() fleet.Decision {
 	d := fleet.Decision{State: o.offered.sharing}
 	if o.own.statefulSet != nil {

@@ -21,8 +21,8 @@ func (r *CacheNodeReconciler) stand(ctx context.Context, s scope, o observed) er
 	return errors.Join(r.keepStatefulSet(ctx, s, o), r.keepPolicy(ctx, s, o), r.openBudget(ctx, s))
 }
 
-// openBudget allows evictions of pods while the spec is not accepted. During that time, nobody decides who owns keys.
-// So a drain would wait for a hand-over that never begins.
+// openBudget allows evictions of pods while the spec is not accepted. During that time, the operator does not decide
+// which pods own keys, so a drain would wait for a hand-over that never begins.
 func (r *CacheNodeReconciler) openBudget(ctx context.Context, s scope) error {
 	budget := &policyv1.PodDisruptionBudget{}
 	if err := r.Get(ctx, client.ObjectKeyFromObject(s.cacheNode), budget); err != nil {
@@ -61,8 +61,8 @@ func (r *CacheNodeReconciler) keepStatefulSet(ctx context.Context, s scope, o ob
 }
 
 // keepPolicy runs while the spec is not accepted, perhaps because of the operator's flags. The agents still run the
-// last accepted spec, and must obey the flags of today. keepPolicy writes only one key of the ConfigMap, because the
-// rest of the ConfigMap may be newer than the cache.
+// last accepted spec, and must obey the operator's current flags. keepPolicy writes only one key of the ConfigMap,
+// because the rest of the ConfigMap may be newer than the cache.
 func (r *CacheNodeReconciler) keepPolicy(ctx context.Context, s scope, o observed) error {
 	policy, err := r.Cluster.originPolicy()
 	if err != nil || o.own.configMap == nil || !isOwn(o.own.configMap, s.cacheNode) ||

@@ -28,8 +28,9 @@ type stored struct {
 	err error
 }
 
-// planStorage reads the facts that the plan needs, and plans. Before objects are deleted, they are read again from
-// the API server. So an operator that cannot reach the API server deletes nothing.
+// planStorage reads the facts that the plan needs, and plans. Before pods are deleted by force or their number is
+// reduced, planStorage reads nodes, pods, claims and volumes from the API server. If this read fails, the pass does
+// neither.
 func (r *CacheNodeReconciler) planStorage(ctx context.Context, s scope, o observed, out *outcome) (plan stored) {
 	state := &storage.State{
 		CacheNode: o.leaving.cacheNode, Now: s.now, Pods: o.pods, Verbs: storage.ReadVerbs(s.cacheNode),

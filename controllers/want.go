@@ -94,9 +94,9 @@ func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, spec v1alpha1.C
 	return nil
 }
 
-// moves returns the key movement of the edit of the disks; nil if no keys move. It returns an error if the edit moves
-// more keys than the spec allows and nobody has acknowledged that. The error keeps the operator from changing
-// anything.
+// moves describes which keys move because of an edit of the disks; nil if no keys move. It returns an error if the
+// edit moves more keys than the spec allows and nobody has acknowledged that. The error keeps the operator from
+// changing anything.
 func moves(s scope, o observed, wanted agentapi.Revision) (*v1alpha1.KeyMovement, error) {
 	if o.offered.stable == nil {
 		return nil, nil

@@ -74,7 +74,7 @@ func check(args []string, out io.Writer) error {
 	return err
 }
 
-// awaitLeader waits until an operator has the lease and renews it.
+// awaitLeader waits until an operator holds the lease and renews it. It returns the identity of that operator.
 func awaitLeader(ctx context.Context, c client.Client, namespace string) (string, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: lease}
 	for {

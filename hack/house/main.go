@@ -1,8 +1,8 @@
-// Command house prints numbers that show whether the code stays small. These are the methods of the largest types,
-// the fields that a pass carries, the files that read the spec of a site, and the lines of each package. It reads the
-// Go files below the current folder, without tests and generated files. With -at, it reads the files of a commit
-// instead. With -words, it prints the functions whose doc comment does not continue with a verb such as "returns"
-// after the name. It then fails if there are any such functions.
+// Command house prints numbers that show whether the code stays small: the methods of the largest types, the fields
+// of a reconciliation pass, the files that read spec.origin, spec.hosts or spec.cache, and the lines of each package.
+// It reads the Go files in the folders api, cmd, controllers and internal, without tests and generated files. With
+// -at, it reads the files of a commit. With -words, it prints the functions whose doc comment does not continue with
+// a verb such as "returns" after the name, and fails if there are any such functions.
 package main
 
 import (
@@ -36,7 +36,8 @@ func main() {
 	}
 }
 
-// count prints the numbers of the current folder, or of a commit.
+// count prints the numbers of the current folder or, if at is not "", of the commit at. With words, it prints the doc
+// comments that do not say what a function does, and returns an error if there are any.
 func count(at string, words bool) (err error) {
 	if at != "" {
 		var folder string
@@ -77,8 +78,8 @@ type house struct {
 	methods map[string]int // by package and type
 	lines   map[string]int // by package
 	structs map[string]*ast.StructType
-	sites   map[string]int // selectors of a site's spec, by file
-	// narrated lists the functions whose doc comment says what the function is, each with its file.
+	sites   map[string]int // number of places that read spec.origin, spec.hosts or spec.cache, by file
+	// narrated lists the functions whose doc comment does not say what the function does, each with its file.
 	narrated []string
 }
 
@@ -150,7 +151,8 @@ func says(word string) bool {
 	return strings.HasSuffix(word, "s") && !slices.Contains([]string{"is", "has"}, word)
 }
 
-// ofSite returns true for a part of a spec that belongs to a site, such as X.Spec.Origin or spec.Hosts.
+// ofSite returns true for an expression that reads spec.origin, spec.hosts or spec.cache, such as X.Spec.Origin or
+// spec.Hosts.
 func ofSite(s *ast.SelectorExpr) bool {
 	if !slices.Contains([]string{"Origin", "Hosts", "Cache"}, s.Sel.Name) {
 		return false

@@ -9,7 +9,8 @@ import (
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// layers reads the table of packages: a row for each layer, the highest one first.
+// layers returns the rows of the table of packages in page, the highest layer first. A row contains the names of the
+// packages of a layer.
 func layers(page string) (rows [][]string) {
 	_, table, _ := strings.Cut(page, "\n| packages |")
 	_, table, _ = strings.Cut(table, "|---|---|\n")
@@ -42,7 +43,7 @@ func layerOf(rows [][]string, name string) int {
 	}
 }
 
-// check returns a description of each problem.
+// check returns a description of each package that breaks a rule: see the comment on the command.
 func check(rows [][]string, globs []string, packages []goPackage) (problems []string) {
 	for _, p := range packages {
 		layer := layerOf(rows, p.name)

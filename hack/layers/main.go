@@ -69,7 +69,7 @@ func (p goPackage) String() string {
 	return p.name + " → " + strings.Join(p.imports, " ")
 }
 
-// list asks the go command for all packages.
+// list returns all packages of the project, as the go command lists them.
 func list() (packages []goPackage, err error) {
 	command := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
 	command.Stderr = os.Stderr
@@ -97,8 +97,8 @@ func list() (packages []goPackage, err error) {
 	}
 }
 
-// rules returns the globs of the files to which rules of depguard apply. It skips rules that deny no package of the
-// project, and the glob that matches all of internal.
+// rules returns the globs of the files to which the rules of depguard apply. It skips each rule whose first denied
+// package is not part of the project, and the glob that matches all of internal.
 func rules() (globs []string, err error) {
 	text, err := os.ReadFile(config)
 	if err != nil {

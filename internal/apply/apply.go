@@ -113,8 +113,8 @@ func (a Applier) unseen(ctx context.Context, desired client.Object) (*unstructur
 	return live, nil
 }
 
-// update applies want over the live object. If the API server refuses want although it was applied before, somebody
-// has edited the object by hand.
+// update applies want over the live object. If the API server refuses want although want was applied before, somebody
+// has edited the live object by hand. update then undoes the edit by [retake] and applies want again.
 func (a Applier) update(
 	ctx context.Context, live, want *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -174,7 +174,8 @@ func isOurs(live, desired client.Object) bool {
 		if wanted := metav1.GetControllerOf(desired); wanted != nil {
 			return wanted.UID == controller.UID
 		}
-		// An object that is to outlive its CacheNode may still be controlled by the CacheNode.
+		// If desired names no controller, the object must outlive its CacheNode. The live object can still be ours if its
+		// controller is this CacheNode.
 		instance := desired.GetLabels()[naming.LabelInstance]
 		if desired.GetNamespace() == "" || controller.Kind != "CacheNode" || controller.Name != instance {
 			return false

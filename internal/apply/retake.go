@@ -20,8 +20,9 @@ const repairer = naming.FieldManager + "-repair"
 
 // retake undoes a hand edit that server-side apply cannot undo. In such an edit, somebody changed the merge key of an
 // element in one of our lists, such as a port of a Service. The edited element now belongs to that person, and the
-// API server refuses our element beside it. A merge patch replaces such a list as a whole. Then retake hands the
-// fields of the patch over to our own manager. So a field that desired loses later also leaves the object.
+// API server refuses our element beside it. A merge patch replaces such a list as a whole. Then retake makes our own
+// field manager the owner of the patched fields. So if want later lacks one of these fields, server-side apply
+// removes the field from the object.
 func retake(ctx context.Context, c client.Client, want *unstructured.Unstructured) error {
 	text, err := json.Marshal(want.Object)
 	if err != nil {
@@ -34,9 +35,9 @@ func retake(ctx context.Context, c client.Client, want *unstructured.Unstructure
 	return handOver(ctx, c, live, repairer)
 }
 
-// takeFromCreation hands the fields that the creation of an object owns over to server-side apply. Without that,
-// fields that desired loses would stay in the object. The cache does not store the owners of fields, so they are read
-// from the API server.
+// takeFromCreation makes server-side apply the owner of the fields that were set when the object was created.
+// Otherwise, a field that desired no longer contains would stay in the object. The owners of fields are read from the
+// API server, because the cache does not store them.
 func (a Applier) takeFromCreation(ctx context.Context, desired client.Object) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(desired.GetObjectKind().GroupVersionKind())
@@ -49,7 +50,8 @@ func (a Applier) takeFromCreation(ctx context.Context, desired client.Object) er
 	return handOver(ctx, a.Client, live, naming.FieldManager)
 }
 
-// handOver hands the fields that a manager owns through creates and updates over to our server-side apply.
+// handOver makes our server-side apply the owner of the fields that a field manager owns through creates and updates.
+// from is the name of this field manager.
 func handOver(ctx context.Context, c client.Client, live client.Object, from string) error {
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(from), naming.FieldManager)
 	if err != nil || patch == nil {

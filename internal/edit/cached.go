@@ -15,7 +15,7 @@ const (
 	Cold Fate = "Cold"
 	// Partly means that requests no longer find some of the cached objects, but find the others.
 	Partly Fate = "Partly"
-	// Kept means that requests still find all cached objects, even if the edit is meant to replace them.
+	// Kept means that requests still find all cached objects, even if the origin would now return other objects.
 	Kept Fate = "Kept"
 )
 

@@ -48,8 +48,8 @@ func Between(before, after Target) (Edit, error) {
 	return Since(had, before.Revision, after)
 }
 
-// Since compares a target with the present state. That state is the hash of the input from which the pods were
-// created, and the revision that they run.
+// Since compares a target with the present pods. input is the hash of the PodInput from which the pods were created.
+// running is the revision that the pods run.
 func Since(input string, running agentapi.Revision, after Target) (Edit, error) {
 	has, err := after.PodInput.Hash()
 	return Edit{

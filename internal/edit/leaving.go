@@ -14,7 +14,8 @@ type Removal struct {
 	Stable, Candidate, Wanted []v1alpha1.Disk
 	// Source returns true for a disk from which other disks fetch objects at the moment.
 	Source func(disk string) bool
-	// MayBegin returns true for a disk that can be read, if the agents of the pods know leaving disks.
+	// MayBegin returns true if a removed disk may become a leaving disk: the disk can be read, and the agents of all
+	// ready pods support leaving disks.
 	MayBegin func(disk string) bool
 }
 

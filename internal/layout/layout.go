@@ -16,7 +16,8 @@ const (
 	// is cached. PeerPort also fetches objects.
 	LookupPort = 8088
 	PeerPort   = 8089
-	// RoutesLookupPort and RoutesPeerPort are the same for the sites of routes.
+	// RoutesLookupPort and RoutesPeerPort serve the sites of routes, as LookupPort and PeerPort serve the CacheNode's
+	// own site.
 	RoutesLookupPort = 8090
 	RoutesPeerPort   = 8091
 	// The names of the ports.

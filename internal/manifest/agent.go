@@ -98,8 +98,8 @@ func AgentMemoryLimit(disks int) string {
 	return fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*disks)
 }
 
-// The agent's memory in MiB: for the agent itself, for the index of each disk, and beyond Go's soft limit while an
-// index is rebuilt.
+// Parts of the agent's memory, in MiB. agentMemory is for the agent itself, and agentMemoryEach is for the index of
+// each disk. agentMemoryOver is the memory beyond Go's soft limit while an index is rebuilt.
 const (
 	agentMemory     = 40
 	agentMemoryEach = 6
@@ -124,7 +124,8 @@ func smallRequests() corev1.ResourceRequirements {
 const memoryVolume = "cachenode-memory"
 
 // Before returns what the operator has chosen for a CacheNode so far. previous is the text of the template in the
-// ConfigMap. If there is no such text, the template of the StatefulSet counts. A CacheNode with neither is new.
+// ConfigMap. If there is no such text, Before uses the template of the StatefulSet. If there is no StatefulSet
+// either, the CacheNode is new, and the result is the zero value.
 func Before(previous string, set *appsv1.StatefulSet) effective.Before {
 	var t Template
 	switch {

@@ -25,10 +25,10 @@ const (
 	deregistrationSeconds = 5
 )
 
-// supervise returns a shell command that runs a program and starts it again when it ends by itself. The command
-// passes the signals that stop a pod on to the program as the signal stop. The program must be restarted within its
-// container. The runtime cannot restart a container while a volume of the pod is dead, because it checks each volume.
-// The command before runs before each start.
+// supervise returns a shell command that runs a program and starts it again when it ends by itself. If the shell
+// receives TERM, INT or QUIT, it sends the signal stop to the program and does not start the program again. The
+// program must be restarted within its container. The runtime cannot restart a container while a volume of the pod is
+// dead, because it checks each volume. before is a command that the shell runs before each start of the program.
 func supervise(program, stop, before string) []string {
 	const script = `trap 'stop=1; kill -%[2]s $child' TERM INT QUIT
 while [ -z "$stop" ]; do

@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// PodDisruptionBudget returns the disruption budget of the pods. While the guard is closed, the budget allows no
-// eviction.
+// PodDisruptionBudget returns the disruption budget of the pods. While in.Guard is closed, which means that no pod
+// may be evicted now, the budget allows no eviction.
 func PodDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 	meta := objectMeta(in, in.CacheNode.Name)
 	unavailable := in.CacheNode.Spec.Disruption.MaxUnavailable
@@ -35,7 +35,8 @@ var reasons = map[fleet.Guard]string{
 	fleet.NeedsCordon: naming.EvictionsNeedCordon, fleet.HandingOver: naming.EvictionsNeedHandover,
 }
 
-// GuardOf returns the guard with which a budget was made. It returns Unguarded for every budget that is open.
+// GuardOf returns the guard because of which a budget allows no eviction. It returns Unguarded for a budget that
+// allows evictions.
 func GuardOf(budget *policyv1.PodDisruptionBudget) fleet.Guard {
 	for guard, reason := range reasons {
 		if budget.Annotations[naming.AnnotationEvictions] == reason {

@@ -40,8 +40,8 @@ func (in ScoutInput) meta() metav1.ObjectMeta {
 
 // ScoutVolume returns a hostPath volume with the path of the missing disk, whether the disk is mounted or not. A
 // local volume does not work: the kubelet creates a mount of its own for it. A disk that is mounted on the folder
-// later propagates to that mount. When the pod ends, the kubelet unmounts the disk, from the node too (tried on
-// Kubernetes 1.36). A hostPath volume is mounted in the container only.
+// later propagates to that mount. When the pod ends, the kubelet unmounts the disk not only from the pod, but also
+// from the node (tried on Kubernetes 1.36). A hostPath volume is mounted in the container only.
 func ScoutVolume(in ScoutInput) *corev1.PersistentVolume {
 	name := naming.Scout(in.Disk.Name, in.Pod)
 	volume := volumeFor(naming.ScoutVolume(in.CacheNode.Namespace, name), in.Node)

@@ -21,8 +21,8 @@ func StatefulSet(in Input) *appsv1.StatefulSet {
 			PodManagementPolicy: appsv1.ParallelPodManagement,
 			// The operator itself replaces pods, one after another, in the order that a change of the disks requires.
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
-			// The operator itself deletes claims. A recreated StatefulSet would not know the claims of pods that were scaled
-			// away.
+			// The operator itself deletes claims, because a recreated StatefulSet would not know the claims of pods that were
+			// scaled away.
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,

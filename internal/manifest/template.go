@@ -19,9 +19,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// PodInput is the part of the spec from which the pod template is made. Only a change of PodInput restarts the pods.
-// It contains nothing that a reload of nginx can change. A field that is added to PodInput later must be empty for a
-// CacheNode that does not use it. Otherwise an upgrade of the operator would restart every pod.
+// PodInput is the part of the spec from which the pod template is made. An edit of the spec restarts the pods only if
+// it changes PodInput. PodInput contains nothing that a reload of nginx can change. A field that is added to PodInput
+// later must be empty for a CacheNode that does not use it. Otherwise an upgrade of the operator would restart every
+// pod.
 type PodInput struct {
 	Name  string         `json:"name"`
 	Pod   v1alpha1.Pod   `json:"pod"`
@@ -101,8 +102,8 @@ func podTLS(tls *v1alpha1.ListenTLS) *v1alpha1.ListenTLS {
 	return &v1alpha1.ListenTLS{SecretName: tls.SecretName, Port: tls.Port}
 }
 
-// NeedsNewPods returns true if an nginx that runs one configuration cannot take the other, or would lose its index
-// with it.
+// NeedsNewPods returns true if a running nginx cannot change from revision a to revision b by a reload, or would lose
+// its index by the reload.
 func NeedsNewPods(a, b agentapi.Revision) bool {
 	of := func(n agentapi.Revision) PodInput {
 		cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec}
@@ -205,10 +206,11 @@ func NewTemplate(
 	return next, true, nil
 }
 
-// Makeable returns the template that the StatefulSet must have now. It is the newest of t and the earlier templates
-// from which the StatefulSet controller can create the missing pods. While a pod lacks a volume of the template, the
-// controller creates no missing pod with a higher ordinal. It first tries to add the volume to that pod, which no API
-// server allows. volumes lists the volumes of each pod by ordinal. A pod that is being deleted counts as missing.
+// Makeable returns the template that the StatefulSet must have now: the newest template from which the StatefulSet
+// controller can create the missing pods. It chooses among t and the earlier templates, and returns t if none fits.
+// While a pod lacks a volume of the template, the controller creates no missing pod with a higher ordinal. It first
+// tries to add the volume to that pod, which no API server allows. volumes lists the volumes of each pod by ordinal.
+// A pod that is being deleted counts as missing.
 func (t Template) Makeable(volumes map[int][]string, replicas int) Template {
 	for _, candidate := range append([]Template{t}, t.Before...) {
 		if !candidate.isBlocked(volumes, replicas) {

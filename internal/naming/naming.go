@@ -36,7 +36,8 @@ const (
 	// from the same input. The annotation is not on the StatefulSet, because the StatefulSet is recreated when the disks
 	// change.
 	AnnotationTemplate = "cachenode.io/template"
-	// AnnotationInput, on a pod, is the hash of its template's input. On a scout, it is the scout's command.
+	// AnnotationInput, on a pod, is the hash of the values from which the pod template was made (manifest.PodInput). On
+	// a scout, it is the scout's command.
 	AnnotationInput = "cachenode.io/template-input"
 	// AnnotationWorkers, on a pod with io.mode Workers, is the value of io.workersPerCPU.
 	AnnotationWorkers = "cachenode.io/workers-per-cpu"

@@ -54,7 +54,7 @@ type Pod struct {
 	Current bool
 }
 
-// serves returns true for a pod for which the rollout waits.
+// serves returns true for a ready pod whose agent answers. The rollout waits until such a pod has taken its revision.
 func (p Pod) serves() bool { return p.Ready && !p.Silent }
 
 // isHurt returns true for a pod that was assigned the revision and is not ready, although its agent answers. The
@@ -149,7 +149,7 @@ func refusal(in Input, s State) *agentapi.Refusal {
 	return nil
 }
 
-// all assigns one revision to every pod at once. All pods have run this revision before.
+// all assigns the stable revision to every pod at once. The stable revision needs no canary.
 func (d *Decision) all(in Input, revision string) {
 	d.Done = true
 	for _, p := range in.Pods {
@@ -183,7 +183,8 @@ func (d *Decision) try(in Input) {
 }
 
 // replace picks the next pod to be replaced: one at a time, in ascending order. Pods that are not ready come first if
-// the order does not matter. more is false while the first new pod has yet to prove that it works.
+// the order does not matter. If more is false, replace picks no pod, because the candidate has not yet run for long
+// enough in a first pod.
 func (d *Decision) replace(in Input, more bool) {
 	starts := func(p Pod) bool { return p.Current && !p.Ready }
 	if !in.Settled || !more || len(in.Pods) < in.Replicas || slices.ContainsFunc(in.Pods, starts) {
@@ -216,8 +217,8 @@ func (d *Decision) areFound(in Input) bool {
 	return found
 }
 
-// haveTaken returns true if all pods that serve run the candidate and the candidate hurts no pod. If there are pods,
-// at least one of them must serve.
+// haveTaken returns true if all pods that serve run the candidate, and isHurt returns false for all pods. If there
+// are pods, at least one of them must serve. If the candidate needs new pods, all wanted pods must exist.
 func haveTaken(in Input) bool {
 	took := 0
 	for _, p := range in.Pods {
@@ -250,8 +251,9 @@ func (d *Decision) isProven(in Input, pods []Pod) bool {
 	return proven
 }
 
-// follow gives the candidate to the pods that have yet to take it, Width at a time. Pods that are not ready do not
-// count, unless the candidate may be the reason. If all is true, every pod gets the candidate at once.
+// follow gives the candidate to the pods that have yet to take it, to at most Width ready pods at a time. A pod that
+// is not ready does not count towards Width, unless the candidate may be the reason. If all is true, every pod gets
+// the candidate at once.
 func (d *Decision) follow(in Input, pods []Pod, all bool) {
 	waiting := 0
 	for _, p := range pods {
@@ -273,7 +275,7 @@ func (d *Decision) follow(in Input, pods []Pod, all bool) {
 
 // canary returns the pod that takes the candidate first. A pod that was assigned the candidate comes first, even if
 // it is no longer ready. Next comes a pod that was assigned an earlier candidate, then the pod with the highest
-// ordinal. The result is nil if the agents of all ready pods are silent.
+// ordinal. The result is nil if serves and isHurt return false for all pods.
 func canary(pods []Pod, in Input) *Pod {
 	var best *Pod
 	rank := func(p Pod) int {

@@ -58,8 +58,8 @@ var load = sync.OnceValues(func() (*cacheNodes, error) {
 	return &cacheNodes{structural: s, schema: validator, rules: cel.NewValidator(s, true, celconfig.PerCallLimit)}, nil
 })
 
-// Decode reads one CacheNode from YAML or JSON, and returns it as the API server would store it. For mistakes of a
-// user, it returns field errors with paths such as spec.origin.servers[0].host. It returns the error for input that
+// Decode reads one CacheNode from YAML or JSON, and returns it as the API server would store it. The list of errors
+// contains the mistakes in a CacheNode, with paths such as spec.origin.servers[0].host. The error is set if the input
 // is no CacheNode at all.
 func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 	var object map[string]any

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// warnBefore is the remaining lifetime at which a certificate counts as about to expire. For a certificate with a
-	// short lifetime, it is one sixth of that lifetime (warnPart). cert-manager renews a certificate when a third of the
-	// lifetime is left.
+	// warnBefore is the remaining lifetime at which a certificate counts as about to expire. If one sixth of the
+	// certificate's lifetime (warnPart) is shorter than warnBefore, one sixth counts instead. cert-manager renews a
+	// certificate when a third of the lifetime is left.
 	warnBefore = 14 * 24 * time.Hour
 	warnPart   = 6
 )
@@ -34,7 +34,7 @@ func CertificateOf(notBefore, notAfter time.Time) *v1alpha1.CertificateStatus {
 }
 
 // expiry returns a message if the certificate of listen.tls has expired or will expire soon; "" otherwise. after is
-// the time until that changes; 0 means never.
+// the time until this result changes; 0 means never.
 func (f Facts) expiry() (message string, isOver bool, after time.Duration) {
 	c := f.certificate()
 	if c == nil {

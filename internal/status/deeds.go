@@ -52,8 +52,8 @@ func Told(pod string, before, after map[string]string) (list []Event) {
 }
 
 // LeavesAtOnce returns the event for a removed disk that leaves at once. The disk cannot stay until other disks have
-// filled from it, because the agents of some pods are too old. LeavesAtOnce returns nothing if an event has named the
-// same pods before.
+// filled from it, because the agents of some pods are too old. pods are the pods with these agents; told are the pods
+// that the last such event named. If both lists are equal or pods is empty, LeavesAtOnce returns nothing.
 func LeavesAtOnce(told, pods []string) []Event {
 	if len(pods) == 0 || slices.Equal(told, pods) {
 		return nil

@@ -48,7 +48,8 @@ func (f Facts) addReports(status *v1alpha1.DiskStatus) {
 	status.FileSystem, status.Advice = preparation(ways, f.media(status.Name))
 }
 
-// preparation describes how a disk is prepared in the pods, and what would be better.
+// preparation describes the file systems that a disk has in the pods. advice recommends changes of these file
+// systems; "" if there is nothing to recommend.
 func preparation(ways map[effective.FileSystem]int, media v1alpha1.Media) (is, advice string) {
 	var texts, advices []string
 	for way, pods := range ways {

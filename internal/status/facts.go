@@ -36,9 +36,9 @@ type Facts struct {
 	Pods  []Pod
 	// StatefulSet is nil if it does not exist.
 	StatefulSet *appsv1.StatefulSet
-	// Config describes what the spec asks for; nil if the pass did not get that far.
+	// Config describes what the spec asks for; nil if the pass ended before it had computed this.
 	Config *Config
-	// Rollout describes how far Config is rolled out; nil if the pass did not get that far.
+	// Rollout describes how far Config is rolled out; nil if the pass ended before the rollout.
 	Rollout *Rollout
 	// Sharing defines which pods own keys; nil with routing.mode Local. While the spec is not accepted, it is the
 	// decision that the pods keep following.

@@ -63,7 +63,7 @@ func containerWaits(c corev1.ContainerStatus) string {
 	}
 }
 
-// Lagging returns the containers that wait, have ended, or have ended before and are not ready again. It keeps only
+// Lagging returns the containers that are not ready and that wait, have ended, or have been restarted. It keeps only
 // the fields that are read, because the cache stores thousands of pods.
 func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	for _, c := range all {

@@ -107,8 +107,8 @@ func (f Facts) agedPods() (found agedPods) {
 
 // outdated sets Outdated. A pod whose agent has not answered this operator counts as neither old nor new. So the
 // condition stays as it was until the agents of all ready pods have answered. The agent of a pod that is being
-// deleted is not read. Such a pod may be the last old one, and it serves until it is gone, so the condition is not
-// cleared before.
+// deleted is not read. Such a pod may be the last outdated pod, and it serves until it is gone. So the condition is
+// not cleared before the pod is gone.
 func (l *conditionList) outdated() {
 	if l.isEarly() {
 		return

@@ -22,8 +22,8 @@ func (f Facts) outOfUse() outOfUse {
 	return outOfUse{pods: f.Pods, disks: f.CacheNode.Spec.Disks, missing: f.Missing}
 }
 
-// message returns what the agent reports about a disk. For a disk that a placeholder replaces, it returns what
-// happens to that disk, because the agent cannot know it.
+// message returns what the agent reports about a disk. In two cases, it returns what happens to the disk instead: a
+// placeholder replaces the disk, or the disk contains an abandoned foreign cache.
 func (o outOfUse) message(pod string, d agentapi.DiskReport) string {
 	for _, m := range o.missing {
 		if m.Pod == pod && m.Disk == d.Name {

@@ -54,8 +54,8 @@ func (r routing) status() *v1alpha1.RoutingStatus {
 	return status
 }
 
-// ownersAreKnown returns true if all pods that can route by the present owners of keys do so. It also returns true if
-// pods do not share keys.
+// ownersAreKnown returns true if all pods that can use the present owners of keys already use them. It also returns
+// true if pods do not share keys.
 func (r routing) ownersAreKnown() bool {
 	return r.decision == nil || !slices.ContainsFunc(r.pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !p.Silent && p.Report != nil &&
@@ -86,7 +86,8 @@ func (r routing) share(pod string) string {
 	return shard.Percent(plan.Share(fleet.Name(ordinal)))
 }
 
-// handover returns a message that the pod owns no keys, and why; "" if it owns some or has never owned any.
+// handover returns a message about a pod that must be removed or whose keys other pods have taken over; "" for any
+// other pod.
 func (r routing) handover(pod string) string {
 	ordinal, ok := naming.Ordinal(r.cacheNode, pod)
 	if r.decision == nil || !ok {

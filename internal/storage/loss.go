@@ -122,8 +122,8 @@ func (s State) nodeOf(volume *corev1.PersistentVolume) string {
 	return hostname
 }
 
-// outOfService counts the nodes that are out of service, and all nodes. All nodes are the nodes that the pods may run
-// on, and the nodes that are gone. A node that is gone counts as out of service.
+// outOfService returns two counts. all is the number of nodes on which the pods may run, plus the nodes that are
+// gone. out is the number of these nodes that are out of service; a node that is gone counts as out of service.
 func (s State) outOfService(gone map[string]bool) (out, all int) {
 	nodes := s.usable()
 	for i := range nodes {
@@ -150,7 +150,7 @@ func (s State) free() int {
 	return n
 }
 
-// unavailable counts the wanted pods that are not ready, without the lost pods.
+// unavailable counts the wanted pods that are not ready. It does not count the pods in lost.
 func (s State) unavailable(lost []placedPod) int {
 	n := 0
 	for _, name := range s.podNames() {

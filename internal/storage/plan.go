@@ -48,8 +48,8 @@ type Follow struct {
 	Replicas *int32
 	// Releases move pods from nodes that the spec no longer allows.
 	Releases []Release
-	// Create are volumes to create. Update are existing volumes as they must become. Delete are volumes that are no
-	// longer wanted and that no claim holds.
+	// Create are volumes to create. Update are existing volumes, with the fields that they must have. Delete are volumes
+	// that are no longer wanted and that no claim holds.
 	Create, Update, Delete []*corev1.PersistentVolume
 	// More is true if volumes are left to create in the next pass.
 	More bool
@@ -88,7 +88,7 @@ type Needs struct {
 // None reports whether nothing more must be read.
 func (n Needs) None() bool { return !n.Fresh && !n.All && len(n.Events) == 0 }
 
-// Needs returns what must still be read. After this was read, more may be needed.
+// Needs returns what must still be read. After the caller has read this, Needs may return more.
 func (s State) Needs() Needs {
 	n := Needs{Events: s.unexplained()}
 	if !s.Fresh {

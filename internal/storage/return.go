@@ -46,8 +46,8 @@ func (p *plan) returnDisks() {
 	}
 }
 
-// isRepaired reports whether a disk has failed and a user has readmitted it since the failure and since its pod was
-// created.
+// isRepaired reports whether a disk has failed, and a user has asked to readmit the disk after the failure and after
+// the creation of the pod.
 func (p *plan) isRepaired(key PodDisk, pod *corev1.Pod) bool {
 	report, asked := p.Disks[key], p.Verbs.Readmit[key]
 	return report.State == v1alpha1.DiskFailed && !report.Since.IsZero() &&

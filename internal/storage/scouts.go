@@ -9,7 +9,8 @@ import (
 )
 
 // scout keeps a scout for each missing disk with a localPath. The scout's pod starts when the path exists, and ends
-// when a disk is mounted on it. Existing objects of a scout stay as they are. A pod whose input has changed is deleted.
+// when a disk is mounted on it. Existing objects of a scout stay as they are. A scout's pod whose command has changed
+// is deleted.
 func (p *plan) scout() {
 	needed := map[string]bool{}
 	for _, m := range p.Missing {

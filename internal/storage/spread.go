@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// spareNodes is the number of nodes with volumes beyond one node for each pod without a node. These additional nodes
-	// give the scheduler a choice.
+	// spareNodes is the number of additional nodes that get volumes. Besides them, each pod that has no node yet needs
+	// one node with volumes. The additional nodes give the scheduler a choice.
 	spareNodes = 2
 	// moreNodesAfter is the time that the scheduler has after the creation of the newest volume. If the scheduler still
 	// cannot place a pod after this time, the number of nodes with free volumes doubles.
@@ -26,8 +26,8 @@ const (
 // volumeNodes returns the nodes on which the disks with a localPath have volumes. With one pod on each node, these
 // are all nodes. Otherwise, these are the nodes that pods or claims hold, as many other nodes as the pods without a
 // node need, and a few more. The scheduler considers only nodes with volumes. While it cannot place a pod, the number
-// of other nodes therefore doubles. needed is the minimum number of nodes for the pods: these are the first nodes of
-// the list.
+// of other nodes therefore doubles. needed is the minimum number of nodes that the pods require; the list begins with
+// these nodes.
 func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	if s.replicas() == 0 || !s.hasLocalDisks() {
 		return nil, 0, nil
@@ -72,9 +72,9 @@ func (s State) homeless(nodes []corev1.Node) int {
 	return s.replicas() - placed.Len()
 }
 
-// withoutTaken returns the nodes on which no other volume has one of the paths, or all nodes if too few would be
-// left. For a new CacheNode it returns all nodes, so that the status reports the taken paths. Such a path may be a
-// mistake in the spec.
+// withoutTaken returns the nodes on which no other volume uses a path of this CacheNode's disks, or all nodes if too
+// few would be left. For a new CacheNode, it returns all nodes, so that the status reports the taken paths: a taken
+// path may be a mistake in the spec.
 func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	if s.All == nil || (len(s.Claims) == 0 && len(s.Pods) == 0) {
 		return nodes

@@ -36,7 +36,7 @@ func (p *plan) planVolumes() {
 		case p.MaxVolumes == 0 || len(create) <= room:
 			p.Follow.Create = append(p.Follow.Create, create...)
 			room -= len(create)
-		case n < needed: // volumes on further nodes would only give the scheduler a choice
+		case n < needed: // other missing volumes would only give the scheduler a choice
 			lacking += len(create)
 		}
 	}
@@ -51,8 +51,8 @@ func (p *plan) planVolumes() {
 			p.keepVolume(volume, wanted[volume.Name])
 		}
 	}
-	// Every CacheNode creates its volumes in the order of their names. If two CacheNodes want the same path at the same
-	// time, the second one finds at the first such volume that the path is taken.
+	// Every CacheNode creates its volumes in the order of their names. So if two CacheNodes want the same paths at the
+	// same time, the second CacheNode finds the first of these paths taken, and stops there.
 	byName := func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) }
 	for _, list := range [][]*corev1.PersistentVolume{
 		p.Follow.Create, p.Follow.Update, p.Keep.Offer, p.Follow.Delete,

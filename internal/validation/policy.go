@@ -30,8 +30,8 @@ type Policy struct {
 	// without a key, which tolerates every taint, is refused too.
 	DeniedTolerations []string
 	// PodAnnotations and ServiceAnnotations are the keys that pod.annotations and service.annotations may have. An entry
-	// that ends with * stands for all keys that begin like it. Controllers of a cluster grant rights by annotations: the
-	// identity of a cloud, a network, an address.
+	// that ends with * stands for all keys that begin like it. Controllers of a cluster grant rights by annotations,
+	// such as a cloud identity, a network or an address.
 	PodAnnotations, ServiceAnnotations []string
 	// AntiAffinityNamespaces are the namespaces against whose pods the pods of a CacheNode may require anti-affinity, in
 	// addition to its own namespace. The scheduler then also keeps new pods of these namespaces off the nodes on
@@ -152,8 +152,8 @@ func (p Policy) deniesToleration(t corev1.Toleration) bool {
 	return len(p.DeniedTolerations) > 0 && (t.Key == "" || slices.Contains(p.DeniedTolerations, t.Key))
 }
 
-// allowsImage compares repositories by their full names. "nginx" is therefore docker.io/library/nginx. It is not
-// enough that the name of a repository begins like the name of an allowed one.
+// allowsImage compares repositories by their full names. "nginx" is therefore docker.io/library/nginx. If an allowed
+// name does not end with a slash, a longer name that begins with it is not allowed.
 func (p Policy) allowsImage(image string) bool {
 	if slices.Contains(p.Images, anything) {
 		return true

@@ -38,7 +38,8 @@ func Validate(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 // Warnings returns texts about what is valid but unwise.
 func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 	var list []string
-	// The schema's default was once a list of seven items, which some objects still contain.
+	// Some objects still contain the former default of the schema, a list of seven items. A list of this length causes
+	// no warning.
 	if s := cacheNode.Spec.Cache.UseStale; s != nil && len(s) != 7 {
 		list = append(list, "spec.cache.useStale is deprecated: "+
 			"remove it, and set in spec.cache.staleWhileRevalidate and spec.cache.staleIfError "+

@@ -17,12 +17,12 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// patience is the time after which a test fails if its API server does not start or stop. It is long enough for a
-// busy machine.
+// patience is the time limit for the start and for the stop of an API server. It is long enough for a busy machine.
 const patience = time.Minute
 
-// Start starts an API server with our CRDs and those at the paths in definitions, and stops it when the test ends.
-// KUBEBUILDER_ASSETS names the folder with its binaries; make test-unit sets it from hack/envtest-assets.
+// Start starts an API server with our CRDs and the CRDs at the paths in definitions. It stops the API server when the
+// test ends. KUBEBUILDER_ASSETS names the folder with the binaries of the API server and etcd; make test-unit sets
+// this variable from hack/envtest-assets.
 func Start(t testing.TB, definitions ...string) *rest.Config {
 	t.Helper()
 	env, config := begin(t, definitions)
@@ -34,12 +34,12 @@ func Start(t testing.TB, definitions ...string) *rest.Config {
 	return config
 }
 
-// begin starts an API server, which the caller stops.
+// begin starts an API server. The caller must stop it.
 func begin(t testing.TB, definitions []string) (*envtest.Environment, *rest.Config) {
 	t.Helper()
 	env, config, err := start(definitions)
-	// On a busy machine, the API server can be too slow for a deadline of envtest that we cannot change. The namespace
-	// default must exist within five seconds after the first answer of the API server.
+	// envtest fails if the namespace default does not exist five seconds after the first answer of the API server. We
+	// cannot change this time limit, and on a busy machine the API server can be too slow, so begin tries again.
 	for range 5 {
 		if err == nil {
 			break
@@ -80,7 +80,7 @@ func Scheme(t testing.TB) *k8sruntime.Scheme {
 	return scheme
 }
 
-// Client returns a client without a cache.
+// Client returns a client that reads from the API server, not from a cache.
 func Client(t testing.TB, config *rest.Config) client.Client {
 	t.Helper()
 	c, err := client.New(config, client.Options{Scheme: Scheme(t)})

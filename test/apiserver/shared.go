@@ -53,8 +53,9 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Shared returns an API server with our CRDs, for a test that neither changes these CRDs nor creates namespaces. The
-// API server is as empty as a new one. A new API server takes seconds to start and to stop.
+// Shared returns an API server with our CRDs, for a test that neither changes these CRDs nor creates namespaces. It
+// uses an API server of an earlier test if one is idle, because a new API server takes seconds to start and to stop.
+// The API server is as empty as a new one.
 func Shared(t testing.TB) *rest.Config {
 	t.Helper()
 	if !pool.open {
@@ -89,7 +90,7 @@ func take() *shared {
 	return s
 }
 
-// remember notes the kinds and the objects of a new API server.
+// remember stores the kinds and the objects that a new API server has.
 func (s *shared) remember() (err error) {
 	if s.client, err = metadata.NewForConfig(s.config); err != nil {
 		return err
@@ -108,8 +109,8 @@ func (s *shared) remember() (err error) {
 			return err
 		}
 		for _, kind := range list.APIResources {
-			// The API server itself creates and deletes leases and the addresses of Services. Namespaces stay, because no
-			// controller runs that could end a namespace.
+			// These kinds are left out. The API server itself creates and deletes leases and the addresses of Services. A
+			// deleted namespace would stay, because no controller runs that could finish its deletion.
 			if slices.Contains([]string{"leases", "ipaddresses", "namespaces"}, kind.Name) ||
 				!slices.Contains(kind.Verbs, "list") || !slices.Contains(kind.Verbs, "delete") {
 				continue
@@ -124,8 +125,8 @@ func (s *shared) remember() (err error) {
 	})
 }
 
-// each calls f with all objects. version is the resource version of the lists: "" means the latest version, and "0"
-// means the version in the cache of the API server, from which operators read.
+// each calls f with each object. version is the resource version of the list requests: "" reads the latest version,
+// and "0" reads the version in the API server's cache, as operators do.
 func (s *shared) each(version string, f func(schema.GroupVersionResource, metav1.PartialObjectMetadata) error) error {
 	for _, kind := range s.kinds {
 		list, err := s.client.Resource(kind).List(context.Background(), metav1.ListOptions{ResourceVersion: version})

@@ -1,4 +1,5 @@
-// Package argocd runs the health check that docs/gitops ships for Argo CD, with the Lua interpreter that Argo CD uses.
+// Package argocd runs the health check for Argo CD that is in docs/gitops. It uses the same Lua interpreter as Argo
+// CD.
 package argocd
 
 import (
@@ -10,11 +11,11 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Health is the health of an object that Argo CD shows.
+// Health is the result of the health check. Argo CD shows its status and its message for an object.
 type Health struct{ Status, Message string }
 
 // Check returns the health of a CacheNode. object is the CacheNode in the form that the API server returns. As in
-// Argo CD, the script can use Lua's libraries for tables, strings and mathematics, and nothing of the operating
+// Argo CD, the script can use Lua's libraries for tables, strings and mathematics, and cannot access the operating
 // system.
 func Check(object map[string]any) (Health, error) {
 	_, file, _, _ := runtime.Caller(0)

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Patience is the longest time for which a test waits, and the time limit of a test's requests. It is much longer
-// than anything takes on a busy machine. Only a test that fails waits that long.
+// Patience is the longest time for which a test waits for a state or for an answer. It is much longer than any step
+// takes on a busy machine, so only a test that fails waits that long.
 const Patience = 5 * time.Minute
 
 // interval is the time between two checks.
 const interval = 10 * time.Millisecond
 
-// True waits until a condition is true. problem describes what is wrong until the condition is true.
+// True waits until is returns true. problem is the message of the failure if is does not return true in time.
 func True(t testing.TB, problem string, is func() bool) {
 	t.Helper()
 	Until(t, func() string {
@@ -24,7 +24,7 @@ func True(t testing.TB, problem string, is func() bool) {
 	})
 }
 
-// Until waits until missing returns "". While something is wrong, missing returns a description of it.
+// Until waits until missing returns "". Any other result of missing describes what is still wrong.
 func Until(t testing.TB, missing func() string) {
 	t.Helper()
 	deadline := Deadline()
@@ -36,8 +36,8 @@ func Until(t testing.TB, missing func() string) {
 	}
 }
 
-// Receive waits for the next value of a channel, or for the end of the channel. problem describes what is wrong until
-// then.
+// Receive waits for the next value of a channel, or until the channel is closed. problem is the message of the
+// failure if neither happens in time.
 func Receive[T any](t testing.TB, problem string, from <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(Patience)
@@ -51,6 +51,5 @@ func Receive[T any](t testing.TB, problem string, from <-chan T) T {
 	}
 }
 
-// Deadline returns the time at which a wait that begins now has lasted too long. It can be the deadline of a
-// connection, for example.
+// Deadline returns the time at which a wait that begins now must end, for example as the deadline of a connection.
 func Deadline() time.Time { return time.Now().Add(Patience) }

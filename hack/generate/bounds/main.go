@@ -42,7 +42,7 @@ func main() {
 			}
 		}
 	}
-	// The API server fills in the status.
+	// This struct leaves out the status of the definition, because the API server writes the status.
 	text, err := yaml.Marshal(struct {
 		APIVersion string                                       `json:"apiVersion"`
 		Kind       string                                       `json:"kind"`
@@ -62,8 +62,9 @@ func main() {
 	}
 }
 
-// speak replaces the pattern of a quantity that has rules by a rule whose message says what is wrong. It also changes
-// the other rules, so that they accept a text that is no quantity. The user then sees one error instead of several.
+// speak replaces the pattern of a quantity by a rule whose message says what is wrong, if the quantity has rules. It
+// also changes these rules so that they accept a text that is no quantity. The user then sees one error instead of
+// several.
 func speak(name string, s *apiextensionsv1.JSONSchemaProps) {
 	if !s.XIntOrString || len(s.XValidations) == 0 || !strings.Contains(s.XValidations[0].Rule, "quantity(string(self))") {
 		return

@@ -7,7 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// requestHeaders writes which headers of a client's request reach the origin.
+// requestHeaders writes the page about the headers of requests. The page shows which headers of a client's request
+// reach the origin.
 func requestHeaders() {
 	fmt.Print(strings.ReplaceAll(`<!-- Written by hack/generate/reference from internal/nginx/cache: make generate. -->
 # Request headers

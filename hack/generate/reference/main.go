@@ -1,6 +1,7 @@
 // Command reference writes the pages of docs/reference that follow from the code.
 //
-//	reference cachenode   the CustomResourceDefinition: every field with its type, default, limits and meaning
+//	reference cachenode   the API of CacheNode: each field with its type and meaning
+//	reference cachepurge  the API of CachePurge: each field with its type and meaning
 //	reference plugin      the verbs and flags of kubectl cachenode
 //	reference metrics     the metrics of agent and operator
 //	reference headers     which headers of a client's request reach the origin
@@ -21,8 +22,8 @@ import (
 	"github.com/cachenode/cachenode-operator/config/crd"
 )
 
-// kubernetes lists the fields whose types are defined by Kubernetes. The documentation of Kubernetes describes these
-// types.
+// kubernetes lists the fields whose types are defined by Kubernetes. The pages do not list the fields inside these
+// types, because the documentation of Kubernetes describes them.
 var kubernetes = []string{
 	"spec.pod.affinity", "spec.pod.tolerations", "spec.pod.topologySpreadConstraints", "spec.pod.resources",
 	"spec.pod.imagePullSecrets",
@@ -44,7 +45,7 @@ func main() {
 	}
 }
 
-// kindPage writes the fields of a kind.
+// kindPage writes the page of a kind, with a table of the fields of its spec and its status.
 func kindPage(name string, crd []byte) {
 	var definition apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(crd, &definition); err != nil {
@@ -92,7 +93,7 @@ func kind(s apiextensionsv1.JSONSchemaProps) string {
 	return s.Type
 }
 
-// meaning returns the description of a field without the field's own name, with which every comment begins.
+// meaning returns the description of a field without its first words: the name of the field and "is" or "are".
 func meaning(name string, s apiextensionsv1.JSONSchemaProps) string {
 	text := oneLine(s.Description)
 	for _, verb := range []string{" is ", " are "} {

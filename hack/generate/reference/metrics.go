@@ -16,14 +16,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purgeapi"
 )
 
-// metric is the description of a metric in the code.
+// metric contains the name, the labels and the help text of a metric.
 type metric struct{ name, labels, help string }
 
-// description matches the text of a prometheus.Desc. This text is the only way to get the parts of a prometheus.Desc.
+// description matches the text that prometheus.Desc.String returns. A prometheus.Desc does not export its parts, so
+// this text is the only way to read them.
 var description = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", ` +
 	`constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
 
-// described returns the metrics of our own collectors.
+// described returns the metrics of the collectors whose names begin with cachenode_, sorted by name.
 func described(collectors ...prometheus.Collector) []metric {
 	var list []metric
 	for _, c := range collectors {

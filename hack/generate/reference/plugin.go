@@ -12,7 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/plugin"
 )
 
-// verbs writes the plugin's verbs. kubectl's flags for reaching a cluster are the same for all verbs, and written once.
+// verbs writes the page about the plugin's verbs. All verbs have the same flags for access to a cluster, so the page
+// lists these flags only once.
 func verbs() {
 	root := plugin.New("")
 	fmt.Printf("<!-- Written by hack/generate/reference from the plugin's own help: make generate. -->\n"+

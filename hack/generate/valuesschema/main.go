@@ -1,7 +1,7 @@
 // Command valuesschema prints values.schema.json, the JSON schema for the values.yaml of a chart. Types come from the
 // default values, and descriptions come from comments of the form "# -- ...". Comments of the form "# @schema {...}"
-// contain other rules as JSON Schema. If a default value is a map with keys, only these keys are allowed. If it is a
-// map without keys, all keys are allowed. An @schema comment replaces these two rules.
+// contain other rules as JSON Schema. If a default value is a map that contains keys, only these keys are allowed. If
+// a default value is an empty map, all keys are allowed. An @schema comment replaces these two rules.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// object returns the schema of a map with keys.
+// object returns the schema of a map that allows only the keys of the map.
 func object(cacheNode *yaml.Node) (map[string]any, error) {
 	properties := map[string]any{}
 	for i := 0; i+1 < len(cacheNode.Content); i += 2 {
@@ -87,7 +87,7 @@ func property(key, value *yaml.Node) (map[string]any, error) {
 	return schema, nil
 }
 
-// comment splits a comment into its description and its @schema.
+// comment splits a comment into its description and the rules of its @schema lines.
 func comment(text string) (description string, extra map[string]any, err error) {
 	var words []string
 	for line := range strings.Lines(text) {

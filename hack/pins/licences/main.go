@@ -20,13 +20,15 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// wanted lists the SPDX identifiers of the licences of modules that may be linked into a program under Apache-2.0.
+// wanted lists the SPDX identifiers of the allowed licences. A module with one of these licences may be linked into a
+// program under Apache-2.0.
 var wanted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0"}
 
-// enough is the minimum share of a file, in percent, that must consist of texts of licences.
+// enough is the minimum share of a file's text, in percent, that must match the texts of licences. Files below this
+// share are skipped.
 const enough = 75
 
-// module is a module as go list prints it.
+// module contains the fields of a module that go list prints.
 type module struct {
 	Path, Version, Dir string
 	Main               bool
@@ -39,7 +41,7 @@ func main() {
 	texts := flag.Bool("notices", false, "write the texts of the licences and notices")
 	flag.Parse()
 	modules := map[string]module{}
-	for _, system := range []string{"linux", "darwin", "windows"} { // the systems of a release
+	for _, system := range []string{"linux", "darwin", "windows"} { // a release has programs for these systems
 		if err := linked(modules, system, "./cmd/..."); err != nil {
 			log.Fatal(err)
 		}
@@ -65,7 +67,8 @@ func main() {
 	}
 }
 
-// linked adds the modules of the programs' packages to the map modules, by path.
+// linked finds the modules that contain the given packages and their dependencies on an operating system. It adds
+// these modules to the map modules, by path.
 func linked(modules map[string]module, system, packages string) error {
 	command := exec.Command("go", "list", "-e", "-deps", "-json=Module", packages)
 	command.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
@@ -94,8 +97,8 @@ func linked(modules map[string]module, system, packages string) error {
 	return command.Wait()
 }
 
-// licence returns the licences that are in a module's folder. It returns "" if one of them is not wanted, or if none
-// of them is known.
+// licence returns the identifiers of the licences in a module's folder, separated by commas. It returns "" if one of
+// the licences is not wanted, or if it recognises none.
 func licence(dir string) string {
 	files, err := filepath.Glob(filepath.Join(dir, "[LlCc][IiOo][CcPp][EeYy]*")) // LICENSE, licence, COPYING and the like
 	if err != nil {

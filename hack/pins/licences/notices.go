@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// legal matches the names of files whose text must go with a program: licences, and the notices that Apache-2.0 asks
-// for.
+// legal matches the names of files whose text must be distributed with a program: licences, and the notices that
+// Apache-2.0 requires.
 var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)[^/]*$`)
 
-// notices writes the legal texts of Go's own library and of all modules.
+// notices writes the legal texts of Go's standard library and runtime, and of all modules.
 func notices(w io.Writer, modules map[string]module) error {
 	fmt.Fprintln(w, "The programs of CacheNode are licensed under Apache-2.0. They contain the following software.")
 	environment, err := exec.Command("go", "env", "GOVERSION", "GOROOT").Output()
@@ -44,7 +44,7 @@ func notices(w io.Writer, modules map[string]module) error {
 
 func byPath(a, b module) int { return cmp.Compare(a.Path, b.Path) }
 
-// legalTexts returns the legal texts in a folder, by the names of the files.
+// legalTexts returns the contents of the files in a folder whose names match legal, sorted by name.
 func legalTexts(dir string) (texts []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

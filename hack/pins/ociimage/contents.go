@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// contents lists the files of an image: the files of a tar file, and single files, each given as SOURCE:TARGET.
+// contents lists the files of an image. root is a tar file with a root file system; "" for none. programs and texts
+// are single files, each in the form SOURCE:TARGET.
 type contents struct {
 	root            string
 	programs, texts list
 }
 
-// of returns the contents for a processor architecture.
+// of returns the contents with {arch} in the names of the programs replaced by the name of a processor architecture.
 func (c contents) of(arch string) contents {
 	programs := make(list, len(c.programs))
 	for i, program := range c.programs {
@@ -26,7 +27,7 @@ func (c contents) of(arch string) contents {
 	return c
 }
 
-// layers returns the layers of an image with the contents, the lowest first.
+// layers returns the layers of an image that contains the files, the lowest layer first.
 func (c contents) layers() ([]opener, error) {
 	var layers []opener
 	if c.root != "" {
@@ -42,7 +43,8 @@ func (c contents) layers() ([]opener, error) {
 	return layers, nil
 }
 
-// fileLayer packs the files, with fixed owner and time, so that the digest depends on their content alone.
+// fileLayer returns a tar file with the programs and texts. Owner and time are fixed, so that the digest of the layer
+// depends only on the content of the files.
 func (c contents) fileLayer() ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -59,7 +61,7 @@ func (c contents) fileLayer() ([]byte, error) {
 	return buf.Bytes(), w.Close()
 }
 
-// add packs a file.
+// add adds a file to a tar file.
 func add(w *tar.Writer, file string, mode int64) error {
 	source, target, ok := strings.Cut(file, ":")
 	if !ok {

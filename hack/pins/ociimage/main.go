@@ -27,7 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// list is a flag that may be given several times.
+// list is the value of a flag that may be given several times.
 type list []string
 
 func (l *list) String() string     { return strings.Join(*l, ",") }

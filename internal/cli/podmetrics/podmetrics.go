@@ -70,8 +70,8 @@ func (n Disk) Used() string {
 	return fmt.Sprintf("%.0f%% of %.1f GiB", 100*n.UsedBytes/n.Size, n.Size/(1<<30))
 }
 
-// HitRatio returns a text for people that shows which share of the disk's requests were HITs; "-" if there were no
-// requests.
+// HitRatio returns a text for people that shows which share of the disk's requests were HITs. It is "-" if there were
+// no requests, and "too few" if the sample is too small; see [HitRatio].
 func (n Disk) HitRatio() string { return HitRatio(n.Hits, n.Requests, n.Sampling) }
 
 // enoughSamples is the minimum number of sampled requests for a ratio. With this number, the ratio in the sample

@@ -55,8 +55,8 @@ func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done
 }
 
 // evictAlone deletes a pod if the disruption budget in the spec allows the deletion. The operator uses it while the
-// PodDisruptionBudget allows no evictions by anybody else. At this time, nobody but this operator takes pods down. A
-// count of the live pods is therefore as exact as the status of the PodDisruptionBudget.
+// PodDisruptionBudget allows no evictions, so nobody else can evict a ready pod at this time. A count of the pods on
+// the API server is therefore as exact as the status of the PodDisruptionBudget.
 func (e *Executor) evictAlone(ctx context.Context, pod *corev1.Pod, why string) (done bool, err error) {
 	pods := &corev1.PodList{}
 	name := e.CacheNode.Name

@@ -58,8 +58,8 @@ func (e *Executor) offer(ctx context.Context, volume *corev1.PersistentVolume) e
 }
 
 // deleteVolumes deletes volumes, except placeholders that are awaited. For this, isAwaited reads the claim of a
-// placeholder from the API server. The informer caches of volumes and claims are not in step, and the claim may be
-// away only for a moment.
+// placeholder from the API server. The informer caches of volumes and claims are not updated at the same time, so a
+// claim may be missing in its cache for a moment.
 func (e *Executor) deleteVolumes(ctx context.Context, volumes []*corev1.PersistentVolume) error {
 	for _, volume := range volumes {
 		awaited, err := e.isAwaited(ctx, volume)

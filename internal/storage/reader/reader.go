@@ -91,8 +91,8 @@ func (r Reader) scouts(ctx context.Context, s *storage.State) error {
 	return nil
 }
 
-// foreignVolumes reads the volumes of this CacheNode's claims that the operator has not created. These volumes are
-// not watched.
+// foreignVolumes reads the volumes that are bound to claims of this CacheNode and that are not in the state yet,
+// because the operator has not created them. These volumes are not watched.
 func (r Reader) foreignVolumes(ctx context.Context, s *storage.State) error {
 	for i := range s.Claims {
 		name := s.Claims[i].Spec.VolumeName
@@ -150,7 +150,7 @@ func (r Reader) fresh(ctx context.Context, s *storage.State) error {
 	return r.read(ctx, s, r.Live, client.MatchingLabels(labels), client.MatchingLabels(volumes))
 }
 
-// events reads a pod that does not start, including what its containers wait for, and the events about it.
+// events reads a pod that does not start, with the states of its containers, and the events about this pod.
 func (r Reader) events(ctx context.Context, s *storage.State, name string) error {
 	s.Events[name] = nil
 	pod := &corev1.Pod{}

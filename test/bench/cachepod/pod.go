@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// Server is the name in the agents' certificate.
+	// Server is the server name in the agents' certificate.
 	Server = "agents.bench"
-	// Agent is the path of the agent's program in a pod.
+	// Agent is the path of the agent's program, as processes in the pod see it.
 	Agent = programs + "/agent"
 
 	programs = "/tmp/bin"
 )
 
-// Pod is what an agent and its nginx need.
+// Pod describes an agent and its nginx.
 type Pod struct {
 	// CacheNode is the custom resource as YAML.
 	CacheNode string
-	// NginxRoot is the root file system, and Programs is the folder that contains the agent's program.
+	// NginxRoot is the folder with nginx's root file system. Programs is the folder that contains the agent's program.
 	NginxRoot, Programs string
 	// Certificates contains the certificates of the operator and the agent.
 	Certificates map[string][]byte
-	// Memory is the memory limit of nginx in bytes, and Tier is the size of the memory tier in bytes; 0 without a memory
+	// Memory is the memory limit of nginx in bytes. Tier is the size of the memory tier in bytes; 0 without a memory
 	// tier.
 	Memory, Tier int64
 }
@@ -58,8 +58,8 @@ func (p Pod) Start(l *lab.Lab, name string, site lab.Site, cgroup *lab.Cgroup, d
 			as+"nginx -c "+layout.ConfigFile+" -e stderr\nexit")
 }
 
-// AgentEnv returns the environment that the operator gives to the agent of a pod with this number of disks, as
-// NAME=VALUE.
+// AgentEnv returns the environment variables that the operator sets for the agent of a pod with the given number of
+// disks, each in the form NAME=VALUE.
 func AgentEnv(disks int) (list []string) {
 	for _, v := range manifest.AgentEnv(disks) {
 		list = append(list, v.Name+"="+v.Value)

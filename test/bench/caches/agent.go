@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// withAgent is a server that runs the same as a pod of a CacheNode: nginx, and the agent with its index of the cache.
+// withAgent is a server that runs what a pod of a CacheNode runs: nginx, and the agent with its index of the cache.
 // The other servers with the operator's configuration run without an agent.
 type withAgent struct{}
 

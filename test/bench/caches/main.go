@@ -1,12 +1,14 @@
 // Command caches compares caches: nginx without thread pools, the article's configuration, the operator's
-// configuration, Varnish and Traffic Server. Each has three disks of its own. All have the same memory, and disks of
-// the same speed. They take turns, and the printed figures are medians of several rounds. It needs Linux and root.
+// configuration, Varnish and Traffic Server. Each server has three disks of its own. All servers have the same
+// memory, and disks of the same speed. The command measures the servers in turn, and prints the medians of several
+// rounds. It needs Linux and root.
 //
-//	caches article          the article's experiment: 4 MB objects, random and constant load
-//	caches peers            random load over slow disks and one hot object, 4 KiB to 16 MiB, little and more memory
+//	caches article          the article's experiment: objects of 4 MiB, random load and a hot object
+//	caches peers            random load and a hot object on hard disks, 4 KiB to 16 MiB, 300 and 700 MiB of memory
 //	caches fast             random load, a hot object, or both, on disks at full speed or from memory, 4 KiB to 16 MiB
-//	caches zipf             a mix with one miss in ten
-//	caches admission        the same and a long tail of objects; servers that store an object at its second request
+//	caches zipf             a mix in which one request in ten is a miss
+//	caches admission        the same mix, and objects that are requested once; also measures servers that store an
+//	                        object at its second request
 //	caches small            400,000 objects of 1 KiB
 //	caches millions         5,000,000 objects of 1 KiB, which takes an hour and 40 GiB of disk for two servers
 //	caches tuning           the operator's configuration, each time with one change
@@ -34,17 +36,17 @@ import (
 
 const (
 	disks = 3
-	// cpus is how many workers or threads each server has.
+	// cpus is the number of processors for which each server is configured.
 	cpus = 2
 )
 
-// conditions are the same for all servers.
+// conditions contains the settings that are the same for all servers of a case.
 type conditions struct {
 	nginxRoot, peersRoot, plugin   string
 	diskMebibytes, memoryMebibytes int64
-	// object is the size of all objects, in bytes. connections is the number of connections of all loads.
+	// object is the size of each object in bytes. connections is the number of connections of all loads together.
 	object, connections int64
-	// media and declaredMebibytes are the media and size of the disks in the CacheNode.
+	// media and declaredMebibytes are the media and the size that the CacheNode declares for each disk.
 	media             string
 	declaredMebibytes int64
 	// keysZoneMebibytes is the size of the keys zone of each disk; 0 for the default.
@@ -54,7 +56,7 @@ type conditions struct {
 // server is one of the compared servers.
 type server interface {
 	fmt.Stringer
-	// About describes the server's configuration.
+	// About returns a description of the server's configuration.
 	About() string
 	Preparation(object int64) lab.Preparation
 	Start(*lab.Lab, lab.Site, *lab.Cgroup, [disks]lab.Disk, conditions) (*lab.Server, error)
@@ -119,7 +121,8 @@ func run(cases []scenario, match string, measure func(scenario) error) error {
 	return nil
 }
 
-// choose returns the servers with the names or, without names, the servers that a group of cases compares.
+// choose returns the servers with the given names, which are separated by commas. Without names, it returns the
+// default servers for a group of cases.
 func choose(group, names string) ([]server, error) {
 	against := []server{ours}
 	for _, v := range variants {
@@ -187,10 +190,10 @@ type bench struct {
 	scenario
 	conditions
 	duration time.Duration
-	// shares are the fixed rates at which each server is also measured, as shares of the rate that the server has just
-	// served.
+	// shares defines the fixed rates at which each server is measured in addition. Each share is multiplied by the rate
+	// that the server has just served without a fixed rate.
 	shares []float64
-	// origin, client and rate are the paths of programs.
+	// origin, client and rate are the paths of the programs test/origin, test/client and test/bench/rate.
 	origin, client, rate string
 	running              []running
 }
@@ -203,14 +206,15 @@ type running struct {
 	samples []result.Sample
 }
 
-// setConditions sets the conditions that follow from the case.
+// setConditions derives the conditions from the case.
 func (b *bench) setConditions() {
 	b.memoryMebibytes = b.memory
 	for _, load := range b.loads {
 		b.connections += int64(load.Connections)
 	}
-	// The disks have twice the room that the objects and as many misses need. An object takes a little more than a
-	// block. A small object takes a block of 4 KiB and an inode.
+	// By default, the disks have eight times the size of the objects, and at least 1 GiB each. This is twice the space
+	// that the objects and as many misses take, because an object can take two blocks: it is a little larger than one
+	// block. An object smaller than 4 KiB counts as 4 KiB, because it takes a block and an inode.
 	b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*8, 1024)
 	if b.full { // room for 2.5 times the objects, each of which takes a block and a half
 		b.diskMebibytes = b.size * int64(b.count) / disks >> 20 * 5
@@ -319,10 +323,11 @@ func (b *bench) fill(site lab.Site) error {
 	return group.Wait()
 }
 
-// age first fills the disks with other objects, and then with the objects of the case. The disks have room for less
-// than four times the objects of the case. nginx checks every ten seconds whether a cache is too large. Real disks
-// have room for the data that arrives between two checks. These disks are too small for that, so age fills them in
-// portions, with a pause before each portion.
+// age fills the disks with other objects before it fetches the objects of the case. All these objects together do not
+// fit: the disks have room for less than four times the objects of the case. nginx checks every ten seconds whether a
+// cache is too large. Real disks have room for the data that arrives between two checks, but these disks are too
+// small for so much data. So age fetches all but the first b.count objects in portions, with a pause before each
+// portion.
 func (b *bench) age(site lab.Site) error {
 	const pause = 10 * time.Second
 	portion := b.count / 10
@@ -341,7 +346,7 @@ func (b *bench) age(site lab.Site) error {
 	return nil
 }
 
-// fetch requests the objects of a range of numbers one after another. The client checks every byte.
+// fetch requests the objects with the numbers from to to-1, one after another. The client checks every byte.
 func (b *bench) fetch(site lab.Site, from, to int) error {
 	var paths strings.Builder
 	for i := from; i < to; i++ {
@@ -365,7 +370,7 @@ func (b *bench) fetch(site lab.Site, from, to int) error {
 	return nil
 }
 
-// times returns how often an object is requested when a cache is filled.
+// times returns the number of requests for each object when a cache is filled.
 func (b *bench) times() int {
 	if b.twice {
 		return 2
@@ -373,7 +378,7 @@ func (b *bench) times() int {
 	return 1
 }
 
-// shareList is a flag: shares separated by commas.
+// shareList is the value of the flag -shares: numbers separated by commas.
 type shareList []float64
 
 func (l *shareList) String() string { return fmt.Sprint([]float64(*l)) }

@@ -15,19 +15,20 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// nginx is stock nginx with some configuration.
+// nginx is a server that runs unmodified nginx with the configuration that config returns.
 type nginx struct {
 	name  string
 	about string
-	// disks describes preparation in the report.
+	// disks is the text that describes preparation in the report.
 	disks       string
 	preparation func(object int64) lab.Preparation
 	// dirs are the folders in which the configuration expects the disks.
 	dirs   [disks]string
 	config func(c conditions) (configuration, error)
-	// tmpfs are mount options of the memory tier's folder. sysctl is a setting of the server's network.
+	// tmpfs contains additional mount options for the memory tier's folder. sysctl is a kernel setting for the server's
+	// network namespace. Both are "" for the default.
 	tmpfs, sysctl string
-	// prepare changes the empty folder of a disk; nil for no change.
+	// prepare changes the folder of an empty disk before nginx starts; nil for no change.
 	prepare func(dir string) error
 }
 
@@ -74,8 +75,8 @@ func (n nginx) Start(
 	return l.Start(n.name, site, cgroup, root, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
 }
 
-// byHand returns a function that returns a configuration as people write it: the article's configuration, with or
-// without its thread pools.
+// byHand returns a function that returns a configuration as people write it without an operator. With pools, this is
+// the article's configuration. Without pools, it is the same configuration without thread pools.
 func byHand(pools bool) func(conditions) (configuration, error) {
 	return func(c conditions) (configuration, error) {
 		var b strings.Builder
@@ -109,12 +110,14 @@ func byHand(pools bool) func(conditions) (configuration, error) {
 // rendered returns the configuration that the operator renders from a CacheNode.
 func rendered(c conditions) (configuration, error) { return renderedWith(c, "") }
 
-// renderedWith does what rendered does, with more fields in the spec. more is lines of YAML.
+// renderedWith returns the configuration that the operator renders from a CacheNode with more fields in the spec.
+// more contains these fields as lines of YAML.
 func renderedWith(c conditions, more string) (configuration, error) {
 	return renderCacheNode(c, cacheNode(c)+more)
 }
 
-// cacheNode returns a CacheNode for the conditions, as YAML to which fields of the spec may be added.
+// cacheNode returns a CacheNode for the conditions, as YAML. It ends within the spec, so that the caller can append
+// fields of the spec.
 func cacheNode(c conditions) string {
 	cache := "{minFree: 32Mi}"
 	if c.keysZoneMebibytes > 0 {
@@ -161,10 +164,11 @@ func renderCacheNode(c conditions, cacheNode string) (configuration, error) {
 	return config, nil
 }
 
-// memoryVolume finds the volume of the memory tier in a pod. The lab mounts it as the kubelet would.
+// memoryVolume matches the volume of the memory tier in the rendered pod template, and captures its size. The lab
+// mounts the volume as the kubelet would.
 var memoryVolume = regexp.MustCompile(`medium: Memory\s+sizeLimit: (\S+)`)
 
-// render returns what the operator renders from a CacheNode, in the format output.
+// render runs kubectl cachenode render for a CacheNode, and returns its output in the given format.
 func render(c conditions, cacheNode, output string) (string, error) {
 	command := exec.Command(c.plugin, "render", "-f", "-", "-o", output)
 	command.Stdin = strings.NewReader(cacheNode)

@@ -74,7 +74,8 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	return record.Write(out, b.name, r)
 }
 
-// answered returns the median over the rounds in which a load was answered, in a format.
+// answered returns the median of a figure over the rounds in which a load was answered, written with format. It
+// returns "no answer" if the load was answered in at most half of the rounds.
 func answered(samples []result.Sample, load int, format string, figure func(result.Sample) float64) string {
 	median, ok := result.Answered(samples, load, figure)
 	if !ok {
@@ -83,8 +84,9 @@ func answered(samples []result.Sample, load int, format string, figure func(resu
 	return fmt.Sprintf(format, median)
 }
 
-// ratios prints the ratios of the operator's configuration to each other server, round by round. If the operator's
-// configuration was not measured, the first server takes its place.
+// ratios prints the ratios of the operator's configuration to each other server. A ratio is printed as the median,
+// the lowest and the highest ratio of the rounds. If the operator's configuration was not measured, the first server
+// takes its place.
 func ratios(w io.Writer, b bench) {
 	base := b.running[max(0, slices.IndexFunc(b.running, func(r running) bool { return r.server.String() == ours.name }))]
 	for _, r := range b.running {

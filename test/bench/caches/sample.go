@@ -9,11 +9,11 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// enough is the number of answers per connection above which requests in progress at the end of a measurement matter
-// little.
+// enough is the minimum number of answers per connection in a measurement. With fewer answers, the requests that are
+// in progress at the end distort the figures.
 const enough = 3
 
-// progress returns a line about a sample.
+// progress returns a line with the main figures of a sample.
 func progress(s result.Sample) string {
 	var b strings.Builder
 	for _, a := range s.Loads {
@@ -23,8 +23,8 @@ func progress(s result.Sample) string {
 	return b.String()
 }
 
-// warmUpTime is how long the load runs before a measurement, on disks at the speed of the measurement: long enough for
-// a server to detect a hot object.
+// warmUpTime is the time for which the load runs before a measurement, on disks with the speed of the measurement. It
+// is long enough for a server to detect a hot object.
 const warmUpTime = 3 * time.Second
 
 // memory is the state of the memory at the beginning of each round.
@@ -37,12 +37,12 @@ const (
 	longUse    memory = "memory as after long use"
 )
 
-// warmUp runs the load before a measurement. For memory as after long use, the disks first have full speed, because
-// slow disks would take minutes to fill the memory.
+// warmUp brings the memory into the state b.begins, and then runs the load for warmUpTime. For the state longUse, the
+// load first runs on disks at full speed, because slow disks would take minutes to fill the memory.
 func (b *bench) warmUp(r *running) (err error) {
 	switch b.begins {
 	case longUse:
-		if !b.full { // the filling has used the memory, and more misses at full speed would not fit
+		if !b.full { // filling full disks has used the memory, and they have no room for more misses at full speed
 			_, err = b.ask(r, 2*warmUpTime)
 		}
 	case cold:
@@ -60,7 +60,7 @@ func (b *bench) warmUp(r *running) (err error) {
 	return err
 }
 
-// ask puts the loads on a server and checks the answers.
+// ask sends the loads of the case to a server, and checks the answers.
 func (b *bench) ask(r *running, duration time.Duration) ([]lab.Answers, error) {
 	answers, err := b.Ask(r.site.URL(), duration, b.loads...)
 	if err != nil {
@@ -69,7 +69,8 @@ func (b *bench) ask(r *running, duration time.Duration) ([]lab.Answers, error) {
 	return answers, b.check(answers)
 }
 
-// askAtRates puts the loads on a server at shares of the rates that it has just served, and checks the answers.
+// askAtRates sends the loads to a server at fixed rates, and checks the answers. Each of the rates is a share of the
+// rate that the server has just served without a fixed rate.
 func (b *bench) askAtRates(r *running, served []lab.Answers) (all []result.AtRate, err error) {
 	for _, share := range b.shares {
 		rates := result.Values(served, func(a lab.Answers) float64 { return max(a.PerSecond*share, 1) })
@@ -86,7 +87,7 @@ func (b *bench) askAtRates(r *running, served []lab.Answers) (all []result.AtRat
 	return all, nil
 }
 
-// check checks that no request failed and that all bytes came.
+// check returns an error if a request failed, or if the answers have fewer bytes than the requested objects.
 func (b *bench) check(answers []lab.Answers) error {
 	for i, a := range answers {
 		if a.Errors > 0 {
@@ -124,7 +125,8 @@ func (b *bench) sample(r *running) (s result.Sample, err error) {
 	return s, b.fetch(r.site, 0, min(b.count, 50)) // checks every byte, of the hot object too
 }
 
-// closedLoop measures a server while each connection sends its next request as soon as it has the last response.
+// closedLoop measures a server with clients that send the next request of a connection as soon as they have the last
+// response.
 func (b *bench) closedLoop(r *running) (s result.Sample, err error) {
 	before, err := r.process.Use()
 	if err != nil {
@@ -161,7 +163,9 @@ func (b *bench) closedLoop(r *running) (s result.Sample, err error) {
 	return s, b.checkOrigin(s, requests)
 }
 
-// checkOrigin checks that only requests for objects that the cache cannot contain went to the origin.
+// checkOrigin returns an error if too many or too few requests went to the origin. In a case without misses, at most
+// 1% of the random requests may go to the origin. In a case with misses, 8 to 16% of all requests must; with full
+// disks, there is no maximum.
 func (b *bench) checkOrigin(s result.Sample, requests int64) error {
 	if random := s.Loads[0].Requests; !b.misses && s.Origin > random/100 {
 		return fmt.Errorf("%d of %d random requests went to the origin, and all objects should be in the cache",

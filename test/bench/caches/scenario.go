@@ -10,15 +10,15 @@ import (
 // scenario is a case: the requests, the memory, and the speed of the disks.
 type scenario struct {
 	name string
-	// count objects of size bytes are in the cache.
+	// size is the size of each object in bytes, and count is the number of objects in the cache.
 	size  int64
 	count int
 	// memory is in MiB, page cache included.
 	memory int64
 	speed  lab.Speed
 	loads  []lab.Load
-	// media is the media of the disks in the CacheNode. declared is the size of the disks in the CacheNode in MiB; 0 for
-	// the real size.
+	// media is the media of the disks, as the CacheNode declares it. declared is the size in MiB that the CacheNode
+	// declares for each disk; 0 for the real size.
 	media    string
 	declared int64
 	// keysZone is the size of the keys zone of each disk in MiB; 0 for the default. Cases with small objects need more
@@ -26,20 +26,20 @@ type scenario struct {
 	keysZone int64
 	// inMemory is true if the files of the disks are in memory.
 	inMemory bool
-	// disk is the size of each disk in MiB; 0 for what suits the objects.
+	// disk is the size of each disk in MiB; 0 for a size that follows from the objects of the case.
 	disk int64
-	// seconds is the default length of a measurement: enough for several answers per connection.
+	// seconds is the default length of a measurement. It is long enough for several answers on each connection.
 	seconds int
 	// begins is the state of the memory at the beginning of each round; "" for an empty page cache.
 	begins memory
 	// misses is true if some requests are for objects that are not in the cache.
 	misses bool
-	// full is true if the caches are full of objects that nobody requests any more, so that each miss evicts.
+	// full is true if the caches are full of objects that nobody requests any more. Each miss then evicts an object.
 	full bool
 	// twice is true if all objects are requested twice when the caches are filled, because some of the servers store an
 	// object at its second request.
 	twice bool
-	// reference contains published figures, with which the ratios can be compared; "" if there are none.
+	// reference contains published figures to compare with the measured ratios; "" if there are none.
 	reference string
 }
 
@@ -58,10 +58,11 @@ func (s scenario) disksAbout() string {
 // bytes.
 var slow = lab.Speed{Seek: 8 * time.Millisecond, Bytes: 150e6}
 
-// hot returns the path of the object that the constant load requests.
+// hot returns the path of the object that the hot load requests.
 func hot(size int64) string { return fmt.Sprintf("/objects/%d/0", size) }
 
-// mixed returns random load over all objects and, at the same time, many clients that request one of them.
+// mixed returns a case on hard disks with two loads at the same time: random load over all objects, and a hot load in
+// which many clients request one of the objects.
 func mixed(name string, size int64, count int, memory int64, seconds int) scenario {
 	return scenario{
 		name: name, size: size, count: count, memory: memory, speed: slow, media: "HDD", seconds: seconds,
@@ -75,7 +76,7 @@ func large(s scenario) scenario {
 	return s
 }
 
-// fast returns one load alone, on disks in memory.
+// fast returns a case with a single load, on disks in memory.
 func fast(name string, size int64, count int, memory int64, load lab.Load) scenario {
 	return scenario{
 		name: name, size: size, count: count, memory: memory,
@@ -83,21 +84,24 @@ func fast(name string, size int64, count int, memory int64, load lab.Load) scena
 	}
 }
 
-// both returns random load and, at the same time, as many clients that request one object, on disks in memory.
+// both returns a case on disks in memory with two loads at the same time: random load over all objects, and a hot
+// load of as many clients that request one object.
 func both(name string, size int64, count int) scenario {
 	s := fast(name, size, count, 300, lab.Random("random", 50, count, size))
 	s.loads = append(s.loads, lab.One("hot", 50, hot(size)))
 	return s
 }
 
-// inMemory returns one load alone, with disks that are declared so small that the memory can hold all of them.
+// inMemory returns a case with a single load. The disks are declared so small that the memory can hold their whole
+// content.
 func inMemory(name string, size int64, count int, load lab.Load) scenario {
 	s := fast(name, size, count, 700, load)
 	s.declared = 160
 	return s
 }
 
-// zipf returns a load that requests some objects much more often than others. One request in ten is a miss.
+// zipf returns a case on hard disks whose load requests some objects much more often than others. One request in ten
+// is a miss.
 func zipf(name string, size int64, count, connections int) scenario {
 	return scenario{
 		name: name, size: size, count: count, memory: 300, speed: slow, misses: true, media: "HDD", seconds: 15,
@@ -105,14 +109,16 @@ func zipf(name string, size int64, count, connections int) scenario {
 	}
 }
 
-// small returns random load over 400,000 objects of 1 KiB. So many inodes do not fit into the memory.
+// small returns the case s with random load over 400,000 objects of 1 KiB. The inodes of so many objects do not fit
+// into the memory.
 func small(s scenario) scenario {
 	s.keysZone = 24 // 133,000 keys for each disk
 	s.size, s.count, s.loads = kibi, 400_000, []lab.Load{lab.Random("random", 200, 400_000, kibi)}
 	return s
 }
 
-// millions returns random load over 5,000,000 objects of 1 KiB. Their files do not fit into the memory of a machine.
+// millions returns a case with random load over 5,000,000 objects of 1 KiB. The disks of this case do not fit into
+// the memory of a machine, so they are files on the machine's disk.
 func millions() scenario {
 	const count = 5_000_000
 	s := fast("millions", kibi, count, 1536, lab.Random("random", 200, count, kibi))
@@ -121,21 +127,22 @@ func millions() scenario {
 	return s
 }
 
-// aged returns a case on disks that have been full for long.
+// aged returns the case s on disks that have been full for a long time.
 func aged(s scenario) scenario {
 	s.full, s.name = true, "aged-"+s.name
 	return s
 }
 
-// admitted returns a case in which all objects are requested twice when the caches are filled. This also fills
-// servers that store an object at its second request.
+// admitted returns the case s, with two requests for each object when the caches are filled. After these requests,
+// servers that store an object only at its second request have stored all objects too.
 func admitted(s scenario) scenario {
 	s.twice = true
 	return s
 }
 
-// tail returns a case on full disks. Its load requests ten times as many objects as the case has. The object of rank
-// n is requested 1/n times as often as the first object. So many objects are requested once, and not again soon.
+// tail returns a case on full disks. Its load requests ten times as many different objects as the caches were filled
+// with. The object of rank n is requested 1/n times as often as the first object. So many objects are requested once,
+// and are not requested again soon.
 func tail(name string, size int64, count, connections int) scenario {
 	s := zipf(name, size, count, connections)
 	s.full, s.twice, s.loads = true, true, []lab.Load{lab.Zipf("tail", connections, 10*count, 0, size)}
@@ -145,8 +152,8 @@ func tail(name string, size int64, count, connections int) scenario {
 const kibi, mebi = 1 << 10, 1 << 20
 
 var scenarios = map[string][]scenario{
-	// As in the article, the 4 MB objects do not fit into memory. A hit takes longer, so a measurement also takes
-	// longer.
+	// As in the article, the objects of 4 MiB do not fit into memory. A hit takes longer than in the other cases, so a
+	// measurement also takes longer.
 	"article": {func() scenario {
 		s := mixed("article-4m", 4*mebi, 500, 700, 80)
 		s.reference = "the article's own, thread pools against none: 9 times the throughput; " +

@@ -9,8 +9,8 @@ import (
 
 // trafficServer is Debian's Apache Traffic Server with a cache file on each disk.
 type trafficServer struct {
-	// promotes is true if its plugin cache_promote stores an object at its second request. The plugin remembers the last
-	// 160,000 objects, which is ten times the number of objects in the cases of 64 KiB.
+	// promotes is true if the plugin cache_promote is loaded, which stores an object at its second request. The plugin
+	// remembers the last 160,000 objects, ten times the number of objects in the cases of 64 KiB.
 	promotes bool
 }
 
@@ -31,11 +31,12 @@ func (t trafficServer) About() string {
 
 func (trafficServer) Preparation(object int64) lab.Preparation { return lab.Prepared(object) }
 
-// memoryOfTrafficServer returns the fragment size and the size of the RAM cache in bytes. The RAM cache gets the
-// memory of the cgroup that the connections of the case and everything else leave. In a trial, Traffic Server used 95
-// MiB for everything else. For each connection, it used buffers of 1.6 times the size of an object, or of 2.6
-// fragments if an object is larger than a fragment. Fragments are smaller if 200 objects of 1 MiB do not fit into the
-// memory.
+// memoryOfTrafficServer returns the fragment size and the size of the RAM cache, both in bytes. The RAM cache gets
+// 90% of the cgroup's memory, minus the buffers of the connections, minus 100 MiB for everything else. It gets at
+// least a sixteenth of the memory. In a trial, Traffic Server used 95 MiB for everything else. For each connection,
+// it used buffers of 1.6 times the size of an object, or of 2.6 fragments if an object is larger than a fragment.
+// With less than 500 MiB of memory, fragments are smaller, because the buffers for 200 objects of 1 MiB would not
+// fit.
 func memoryOfTrafficServer(c conditions) (fragment, ram int64) {
 	const others = 100 << 20
 	limit, buffers := c.memoryMebibytes<<20, c.connections*c.object*16/10
@@ -56,7 +57,7 @@ func (t trafficServer) Start(
 	records := []string{
 		fmt.Sprintf("CONFIG proxy.config.http.server_ports STRING %d", lab.Port),
 		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache.size INT %d", ram),
-		// No object is too large for the RAM cache. The default, 4 MiB, would keep some out.
+		// The RAM cache may hold objects of every size. By default, it would not hold objects of more than 4 MiB.
 		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache_cutoff INT %d", 2*max(c.object, 4<<20)),
 		fmt.Sprintf("CONFIG proxy.config.cache.target_fragment_size INT %d", fragment),
 		fmt.Sprintf("CONFIG proxy.config.cache.min_average_object_size INT %d", min(c.object, 32<<10)),

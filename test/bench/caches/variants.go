@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// variants are servers with the operator's configuration, each with one change. The defaults were chosen by measuring
-// them (docs/adr).
+// variants are the servers that the group of cases "tuning" compares with ours. Most of them run the operator's
+// configuration with one change. The defaults of the operator were chosen from such measurements (docs/adr).
 var variants = []nginx{
 	variant("threads-16", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=16"),
 	variant("threads-32", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=32"),
@@ -67,8 +67,9 @@ var variants = []nginx{
 	variant("sndbuf", `listen 8080 default_server reuseport`, "$0 sndbuf=2m"),
 }
 
-// oneFolder returns ours with all temporary files in one folder. XFS places a file near its folder, and spreads the
-// folders that nginx creates over the disk. With one folder, files that are written one after another are neighbours.
+// oneFolder returns ours with all temporary files of a disk in one folder. XFS stores a file near its folder, and
+// distributes the folders that nginx creates over the disk. With one folder, files that are written one after another
+// are therefore neighbours on the disk.
 func oneFolder() nginx {
 	v := ours
 	v.name, v.disks = "one-folder", "prepared disks whose temporary files are in one folder"
@@ -89,8 +90,8 @@ func oneFolder() nginx {
 	return v
 }
 
-// sendBuffer returns [threads] with a send buffer for a whole object of 1 MiB from the start of each connection. The
-// kernel begins with 16 KiB.
+// sendBuffer returns [threads] with a send buffer that holds a whole object of 1 MiB as soon as a connection is open.
+// By default, the kernel begins with a buffer of 16 KiB.
 func sendBuffer() nginx {
 	v := threads
 	v.name, v.about = "send-buffer", "the operator's, with net.ipv4.tcp_wmem of 2 MiB from the start"
@@ -99,7 +100,7 @@ func sendBuffer() nginx {
 }
 
 // hugePages returns [threads] with huge pages in the tmpfs, as on a node with the kernel parameter
-// transparent_hugepage_tmpfs=within_size. A pod cannot ask for them.
+// transparent_hugepage_tmpfs=within_size. A pod cannot request huge pages for its tmpfs.
 func hugePages() nginx {
 	v := threads
 	v.name, v.about = "huge-pages", "the operator's, with huge pages in the tmpfs of the memory tier"
@@ -107,13 +108,14 @@ func hugePages() nginx {
 	return v
 }
 
-// blocks returns ours on disks with blocks of a size in KiB, whatever the size of the objects.
+// blocks returns ours on disks with blocks of the given size in KiB. The block size does not depend on the size of
+// the objects.
 func blocks(kibibytes int) nginx {
 	name, about := fmt.Sprintf("blocks-%dk", kibibytes), fmt.Sprintf("disks with blocks of %d KiB", kibibytes)
 	return ours.on(blocksOf(kibibytes), name, about)
 }
 
-// blocksOf returns a preparation with blocks of a size in KiB.
+// blocksOf returns a preparation that formats a disk with blocks of the given size in KiB.
 func blocksOf(kibibytes int) func(object int64) lab.Preparation {
 	return func(object int64) lab.Preparation {
 		p := lab.Prepared(object)
@@ -122,7 +124,7 @@ func blocksOf(kibibytes int) func(object int64) lab.Preparation {
 	}
 }
 
-// prepared returns the usual preparation with more arguments for mkfs.
+// prepared returns the preparation of [lab.Prepared] with more arguments for mkfs.
 func prepared(args ...string) func(object int64) lab.Preparation {
 	return func(object int64) lab.Preparation {
 		p := lab.Prepared(object)
@@ -131,14 +133,14 @@ func prepared(args ...string) func(object int64) lab.Preparation {
 	}
 }
 
-// on returns n with disks that are prepared in another way.
+// on returns n with another preparation of its disks.
 func (n nginx) on(preparation func(object int64) lab.Preparation, name, disks string) nginx {
 	v := n
 	v.name, v.disks, v.preparation = name, disks, preparation
 	return v
 }
 
-// with returns CacheNode's own variant with more fields in the spec, each of which is a line of YAML.
+// with returns ours with more fields in the spec. Each of the fields is one line of YAML.
 func with(name string, fields ...string) nginx {
 	v := ours
 	v.name, v.about = name, "the operator's with "+strings.Join(fields, ", ")
@@ -163,7 +165,7 @@ func storesAt(uses int) nginx {
 // withTier returns [threads] with fields in spec.memoryTier.
 func withTier(name, fields string) nginx { return with(name, threadsMode, "memoryTier: {"+fields+"}") }
 
-// threadsMode is the field with the value that the operator chooses for slow disks by default.
+// threadsMode is the field io of the spec, with the mode that the operator chooses for slow disks by default.
 const threadsMode = "io: {mode: Threads}"
 
 // threads is ours with thread pools and a memory tier, whatever the media of the disks is.
@@ -173,7 +175,8 @@ func variant(name, pattern, replacement string) nginx {
 	return threads.changed(name, threads.about, pattern, replacement)
 }
 
-// changed returns n with a replacement for a pattern in its configuration.
+// changed returns n with each match of pattern in its configuration replaced. Its server does not start if nothing
+// matches pattern.
 func (n nginx) changed(name, about, pattern, replacement string) nginx {
 	v := n
 	v.name, v.about = name, fmt.Sprintf("%s with %q for %s", about, replacement, pattern)
@@ -192,17 +195,18 @@ func (n nginx) changed(name, about, pattern, replacement string) nginx {
 // noTier is [threads] without a memory tier.
 var noTier = withTier("no-memory-tier", "enabled: false")
 
-// copying returns [noTier] with pools that read into buffers instead of sending from the page cache.
+// copying returns [noTier] with thread pools that read files into buffers, instead of sending them with sendfile.
 func copying(name, buffers string) nginx {
 	return noTier.changed(name, noTier.about, "read_ahead 1m", "read_ahead 1m; sendfile off; output_buffers "+buffers)
 }
 
-// manyWorkers returns ours with n workers for each CPU, which read files into buffers themselves.
+// manyWorkers returns ours with n workers for each CPU. The workers read files into buffers themselves, instead of
+// leaving reads to a thread pool.
 func manyWorkers(n int) nginx {
 	return with(fmt.Sprintf("workers-%d", n*cpus), fmt.Sprintf("io: {mode: Workers, workersPerCPU: %d}", n))
 }
 
-// sendfile is ours with workers that send from the page cache.
+// sendfile is ours with io.mode Workers and io.sendfile, so that the workers send files with sendfile.
 var sendfile = with("workers-sendfile", "io: {mode: Workers, sendfile: true}")
 
 // tierSends returns [threads] with other directives for sending from the memory tier.

@@ -6,8 +6,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// varnish is Debian's Varnish with one file storage per disk, chosen by the last two digits of the URL, or with its
-// objects in memory.
+// varnish is Debian's Varnish. It has a file storage on each disk, and chooses the disk by the last two digits of the
+// URL. If malloc is true, its objects are in memory instead.
 type varnish struct{ malloc bool }
 
 func (v varnish) String() string {
@@ -25,8 +25,8 @@ func (v varnish) About() string {
 		"prepared disks with a read-ahead of 512 KiB"
 }
 
-// Preparation lowers the read-ahead: Varnish reads by page faults, and each page fault reads as much as the
-// read-ahead. So 4 MiB would be too much.
+// Preparation returns the preparation of [lab.Prepared] with a smaller read-ahead. Varnish reads files through page
+// faults, and each page fault reads as many bytes as the read-ahead, so a read-ahead of 4 MiB would be too large.
 func (v varnish) Preparation(object int64) lab.Preparation {
 	p := lab.Prepared(object)
 	p.ReadAhead = 512

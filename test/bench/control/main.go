@@ -1,5 +1,6 @@
-// Command control measures the operator's load on the control plane. The operator reconciles 1,000 CacheNodes on a
-// real API server, whose audit log shows the operator's requests. control prints a table and writes control.json.
+// Command control measures how much load the operator causes on the control plane. The operator reconciles 1,000
+// CacheNodes on a real API server, whose audit log records the operator's requests. The command prints a table, and
+// writes control.json to the folder of the flag -out.
 package main
 
 import (

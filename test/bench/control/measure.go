@@ -13,25 +13,28 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// sample is one measurement of the operator.
+// sample contains the figures of one measurement of the operator.
 type sample struct {
 	// Converged is the time from the operator's start to its last write, in seconds. All objects exist before the start.
 	Converged float64 `json:"convergedSeconds"`
 	Calls     calls   `json:"converging"`
-	// CPU is the processor time in seconds until the operator is idle. Memory is its resident memory in MiB afterwards.
+	// CPU is the operator's processor time in seconds from its start until it is idle. Memory is its resident memory in
+	// MiB after it has then been idle for a while.
 	CPU    float64 `json:"cpuSeconds"`
 	Memory float64 `json:"residentMebibytes"`
-	// Empty is the resident memory in MiB without any object.
+	// Empty is the operator's resident memory in MiB when there are no CacheNodes.
 	Empty float64 `json:"emptyMebibytes"`
-	// Idle contains the operator's calls while it has nothing to do. IdleCPU is the share of one processor that it uses
-	// meanwhile, in percent.
+	// Idle contains the operator's requests while it has nothing to do. IdleCPU is its processor time during this
+	// period, in percent of one processor.
 	Idle    calls   `json:"idle"`
 	IdleCPU float64 `json:"idleCPUPercent"`
-	// Restarted is the time in seconds from a start, with nothing to change, until the operator has checked everything.
+	// Restarted is the time in seconds that a restarted operator takes to check all objects, when no object needs a
+	// change.
 	Restarted    float64 `json:"restartedSeconds"`
 	RestartCalls calls   `json:"restart"`
-	// Edited is the time in seconds from an edit to the first write for it. The edit comes while the operator is busy
-	// after another restart. EditedBusy is how long after the edit the operator stays busy, in seconds.
+	// Edited is the time in seconds from an edit of a CacheNode until the operator first writes the StatefulSet. The
+	// edit takes place while the operator is busy after another restart. EditedBusy is the time in seconds from the edit
+	// until the operator is idle.
 	Edited     float64 `json:"editedDuringRestartSeconds"`
 	EditedBusy float64 `json:"busyAfterEditSeconds"`
 
@@ -91,7 +94,7 @@ func (m *measurement) empty(ctx context.Context) error {
 	})
 }
 
-// converge measures the first reconciliation of all objects, and then the operator while it has nothing to do.
+// converge measures the first reconciliation of all objects, and then the load of the idle operator.
 func (m *measurement) converge(ctx context.Context) error {
 	if err := m.server.create(ctx, m.options.count); err != nil {
 		return err
@@ -145,7 +148,7 @@ func (m *measurement) idle(ctx context.Context, p *process) error {
 	return err
 }
 
-// restart measures a start of the operator with nothing to change.
+// restart measures a restart of the operator when no object needs a change.
 func (m *measurement) restart(ctx context.Context) error {
 	return m.while(func(p *process) error {
 		busy, err := p.quiet(ctx, m.server.auditLog, within)
@@ -166,8 +169,8 @@ func (m *measurement) restart(ctx context.Context) error {
 	})
 }
 
-// edit edits an object soon after another start, while the operator still has most objects to check. The edit comes
-// when the operator has used a tenth of the processor time that it used in restart.
+// edit measures an edit during another restart, while the operator still has to check most objects. It edits a
+// CacheNode when the operator has used a tenth of the processor time that it used in restart.
 func (m *measurement) edit(ctx context.Context) error {
 	return m.while(func(p *process) error {
 		for deadline := time.Now().Add(within); ; {

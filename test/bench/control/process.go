@@ -47,7 +47,7 @@ func start(binary, kubeconfig, logFile string) (*process, error) {
 	return p, p.cmd.Start()
 }
 
-// stop ends the operator. It fails if the operator has ended by itself.
+// stop ends the operator. It returns an error if the operator has already ended by itself.
 func (p *process) stop() error {
 	defer func() { _ = p.log.Close() }()
 	if _, err := p.stat(); err != nil {
@@ -85,8 +85,8 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return stat, err
 }
 
-// quiet waits until the operator has been idle for 6 seconds, and returns the time at which the operator was last
-// busy. An idle operator sends no requests to the API server and uses less than a tenth of a processor.
+// quiet waits until the operator has been idle for 6 seconds, and returns the time at which it was last busy. The
+// operator is idle if it sends no requests to the API server and uses less than a tenth of a processor.
 func (p *process) quiet(ctx context.Context, auditLog string, patience time.Duration) (time.Time, error) {
 	const step, calm = 250 * time.Millisecond, 6 * time.Second
 	deadline := time.Now().Add(patience)
@@ -111,7 +111,7 @@ func (p *process) quiet(ctx context.Context, auditLog string, patience time.Dura
 	return busy, err
 }
 
-// size returns the size of a file in bytes; 0 if there is none.
+// size returns the size of a file in bytes; 0 if the file does not exist.
 func size(file string) int64 {
 	info, err := os.Stat(file)
 	if err != nil {

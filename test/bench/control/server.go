@@ -39,7 +39,7 @@ type server struct {
 	auditLog   string
 }
 
-// serve starts a server in a folder.
+// serve starts an API server whose files are in the folder dir.
 func serve(dir string) (s *server, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -104,22 +104,22 @@ func (s *server) count(ctx context.Context) (int, error) {
 	return len(list.Items), err
 }
 
-// calls are the operator's requests to the API server, without watches.
+// calls counts the operator's requests to the API server, except watches.
 type calls struct {
-	// Reads are gets and lists. DryRuns are writes that change nothing. Writes are the other writes, events included, by
-	// verb and resource.
+	// Reads is the number of gets and lists. DryRuns is the number of dry runs, which are writes that change nothing.
+	// Writes contains the number of the other writes that succeeded, including writes of events, by verb and resource.
 	Reads   int            `json:"reads"`
 	DryRuns int            `json:"dryRuns"`
 	Writes  map[string]int `json:"writes"`
-	// Total is the sum of Writes.
+	// Total is the sum of the numbers in Writes.
 	Total int `json:"totalWrites"`
-	// Failed are requests answered with an error. 404 and 409 do not count, because the operator gets them in normal
-	// operation.
+	// Failed is the number of requests that were answered with an error, except the status codes 404 and 409: the
+	// operator gets these two in normal operation.
 	Failed int `json:"failed"`
 	last   time.Time
 }
 
-// each calls f for each event about an object in the audit log.
+// each calls f with each event of the audit log that refers to an object of the API.
 func (s *server) each(f func(auditv1.Event)) error {
 	text, err := os.ReadFile(s.auditLog)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *server) each(f func(auditv1.Event)) error {
 	return lines.Err()
 }
 
-// audit counts the requests between two times.
+// audit returns the numbers of the requests that the API server received between two times.
 func (s *server) audit(from, to time.Time) (calls, error) {
 	c := calls{Writes: map[string]int{}}
 	err := s.each(func(e auditv1.Event) {
@@ -172,7 +172,8 @@ func (s *server) audit(from, to time.Time) (calls, error) {
 	return c, err
 }
 
-// patched returns the time of the first patch or update of an object after a given time.
+// patched returns the time at which the first patch or update of an object ended. It skips requests that arrived
+// before the time after.
 func (s *server) patched(resource, name string, after time.Time) (at time.Time, err error) {
 	err = s.each(func(e auditv1.Event) {
 		write := e.Verb == "patch" || e.Verb == "update"

@@ -1,6 +1,6 @@
-// Command disks measures what a hit costs on disks that are prepared in different ways: how many reads it takes, and
-// how much of the disk and of the page cache an object uses. nginx runs with the operator's configuration, without a
-// memory tier. Every object is requested once, with an empty page cache. It needs Linux and root.
+// Command disks measures what a hit costs on disks that are prepared in different ways: the number of reads, and the
+// space that an object takes on the disk and in the page cache. nginx runs with the operator's configuration, without
+// a memory tier. The page cache is empty before the hits, and each object is requested once. It needs Linux and root.
 package main
 
 import (
@@ -31,7 +31,7 @@ const (
 var ways = []struct {
 	name string
 	lab.Preparation
-	readAhead string // of nginx's directive; "" for the value that the operator renders
+	readAhead string // the value of nginx's directive read_ahead; "" for the value that the operator renders
 }{
 	{usual, lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, ""},
 	{"  without nginx's read_ahead", lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, "0"},
@@ -74,13 +74,14 @@ var objects = []struct{ size, count int64 }{
 	{4 * kibi, 500}, {64 * kibi, 400}, {256 * kibi, 200}, {1024 * kibi, 100}, {4096 * kibi, 50},
 }
 
-// row is the result for one way to prepare a disk. Each list contains one value for each size in objects, in the same
-// order.
+// row is the result for one way to prepare a disk. Each list contains one value for each size of objects, in the
+// order of the variable objects.
 type row struct {
 	Way   string    `json:"way"`
 	Reads []float64 `json:"readsPerHit"`
 	Bytes []int64   `json:"bytesPerObject"`
-	// Memory is the memory that an object uses after it was read, including the kernel's inode and directory entry.
+	// Memory is the memory in bytes that an object takes after it was read, including the kernel's inode and directory
+	// entry.
 	Memory []int64 `json:"memoryBytesPerObject"`
 }
 
@@ -97,7 +98,7 @@ func main() {
 	}
 }
 
-// write writes the result, and a chart that compares XFS as it usually is and as prepared.
+// write writes the result as JSON, and a chart that compares usual XFS with prepared XFS.
 func write(rows []row, out string) error {
 	if err := record.Write(out, "disks", rows); err != nil {
 		return err
@@ -148,13 +149,14 @@ func measure() (rows []row, err error) {
 	return rows, table.Flush()
 }
 
-// price is what an object costs: reads per hit, bytes on the disk, and bytes of memory after the hit.
+// price contains what an object costs: the reads of a hit, the space on the disk in bytes, and the memory after the
+// hit in bytes.
 type price struct {
 	reads         float64
 	space, memory int64
 }
 
-// cost measures the price on a new disk.
+// cost measures the price of objects of one size on a new disk.
 func cost(p lab.Preparation, readAhead string, size, count int64) (_ price, err error) {
 	l, err := lab.New("")
 	if err != nil {
@@ -205,7 +207,8 @@ func cost(p lab.Preparation, readAhead string, size, count int64) (_ price, err 
 	}, err
 }
 
-// counters are the cache's reads so far, its memory in bytes, and the number of requests to the origin so far.
+// counters contains the number of reads from the disk so far, the memory that the cache uses now in bytes, and the
+// number of requests to the origin so far.
 type counters struct{ reads, memory, asked int64 }
 
 func (c *cache) look() (n counters, err error) {
@@ -295,7 +298,7 @@ spec:
 	return &cache{Lab: l, Server: server, site: site, client: bin + "/client"}, l.Await(site, server, lab.Port)
 }
 
-// fetch requests each object once. The client checks every byte.
+// fetch requests each of count objects of a size once. The client checks every byte.
 func (c *cache) fetch(size, count int64) error {
 	var paths strings.Builder
 	for i := range count {

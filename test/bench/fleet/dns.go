@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// nameServer is the address of the DNS server of a site. countPort is the TCP port at which this server returns the
+	// nameServer is the address of the DNS server of a site. countPort is the TCP port on which this server sends the
 	// number of queries that it has received.
 	nameServer = layout.ResolverAddress
 	countPort  = 5300
-	// ttl is the time in seconds for which an answer is valid, the same as in the agent's answers for the names of pods.
+	// ttl is the time in seconds for which an answer is valid. It is the same as in the answers that the agent sends for
+	// the names of pods.
 	ttl = 1
 )
 
-// podAddress returns the address of a pod, at which nobody listens.
+// podAddress returns a loopback address for a pod. Nothing listens on this address.
 func podAddress(pod int) net.IP { return net.IPv4(127, 0, 1, byte(pod+1)) }
 
-// serveNames answers queries for the names of pods, until it fails.
+// serveNames runs a DNS server that answers queries for the names of pods. It returns when the server fails.
 func serveNames() error {
 	socket, err := net.ListenPacket("udp", nameServer)
 	if err != nil {
@@ -64,7 +65,8 @@ func serveNames() error {
 	}
 }
 
-// answerName returns the answer to a query for the address of a pod, whose name begins with edge-ORDINAL.
+// answerName returns the DNS answer with the address of the pod whose name is in the query. The name begins with
+// edge-ORDINAL.
 func answerName(query []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil {
@@ -94,11 +96,12 @@ func (b *bench) queries(site lab.Site) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// atRest is how long nginx is watched without requests. nginx sends a query for each name every two seconds.
+// atRest is the time for which rest measures nginx without requests. In this time, nginx sends a query for each name
+// every two seconds.
 const atRest = 31 * time.Second
 
-// rest measures nginx without requests. It returns the DNS queries a second, which are 0 without names, and the
-// processor time of the workers in milliseconds a second.
+// rest measures nginx without requests. It returns the number of DNS queries a second, which is 0 if the
+// configuration contains no names, and the processor time of the workers in milliseconds a second.
 func (b *bench) rest(server *lab.Server, site lab.Site, names bool) (queries, cpu float64, err error) {
 	first := 0
 	if names {

@@ -1,7 +1,7 @@
 // Command fleet measures how much more a request costs if another pod has the object. There are two pods, and clients
-// send all requests to one of them. The command compares an object on the own disk of this pod, an object over a hop
-// and, for CacheNode, a hot object of the other pod in memory. It also measures Varnish with a shard director, and
-// Traffic Server. It needs Linux and root.
+// send all requests to one of them. The command compares two cases: the object is on the disk of this pod, or a hop
+// to the other pod is needed. For CacheNode, it also measures a hot object of the other pod that this pod has in
+// memory. It measures CacheNode, Varnish with a shard director, and Traffic Server. It needs Linux and root.
 package main
 
 import (
@@ -27,15 +27,15 @@ const (
 	// memoryMebibytes is the memory of a pod, diskMebibytes is the size of its disk, and connections is the number of
 	// the clients' connections.
 	memoryMebibytes, diskMebibytes, connections = 700, 600, 16
-	// cpus is how many workers or threads a pod has.
+	// cpus is the number of processors for which a pod is configured.
 	cpus = 2
-	// processors is the number of processors that a pod may use. Two such pods and their clients fit on two processors,
-	// so a hop costs the pod that is asked what it would cost on a node of its own.
+	// processors is the processor time that a pod may use, in processors. Two pods with this limit and their clients fit
+	// on two processors. So a hop costs the pod that clients ask as much as on a node of its own.
 	processors = 0.5
 )
 
-// objects contains, by size, the number of objects that are fetched before a measurement. About half of the objects
-// are local.
+// objects maps a size in bytes to the number of objects of this size that are fetched before a measurement. Each pod
+// owns about half of the objects.
 var objects = map[int64]int{4 * kibi: 128, 64 * kibi: 128, mebi: 64, 16 * mebi: 12}
 
 func main() {
@@ -99,7 +99,7 @@ func run(rounds, seconds int, only, out string) (err error) {
 	return record.Write(out, "fleet", b.Fleet)
 }
 
-// bench is a benchmark that is under way.
+// bench contains the state of a running benchmark.
 type bench struct {
 	*lab.Lab
 	result.Fleet
@@ -117,8 +117,8 @@ type pod struct {
 	server *lab.Server
 }
 
-// hop is one measured case: a way to objects of one size. asked is the pod to which clients send requests, and other
-// is the other pod.
+// hop is one case of the measurement: objects of one size, which clients reach in one way (local, hop or memory).
+// asked is the pod to which clients send requests, and other is the other pod.
 type hop struct {
 	system, way  string
 	size         int64
@@ -142,7 +142,7 @@ func (b *bench) prepare(systems int) (err error) {
 	return b.InMemory(int64(2 * systems * diskMebibytes))
 }
 
-// start starts both pods of a system, fills them, and finds out which objects are where.
+// start starts both pods of a system, fills them, and finds out which pod has which objects.
 func (b *bench) start(s system) error {
 	b.Systems[s.name] = s.about
 	fmt.Fprintf(os.Stderr, "%s is filled ...\n", s.name)
@@ -207,8 +207,8 @@ func (b *bench) startOrigin(name string, site lab.Site) (*lab.Server, error) {
 	return origin, b.Await(site, origin, lab.OriginPort)
 }
 
-// fill requests objects of one size from the first pod until both pods have the objects that they own, and adds the
-// cases to measure.
+// fill requests objects of one size from the first pod until both pods have the objects that they own. Then it adds
+// the cases to measure.
 func (b *bench) fill(s system, size int64, count int, pods [2]pod) error {
 	var all []string
 	for i := range count {
@@ -233,9 +233,9 @@ func (b *bench) fill(s system, size int64, count int, pods [2]pod) error {
 		return nil
 	}
 	switch {
-	case s.tier: // one object, which gets hot
+	case s.tier: // the load requests one object, which becomes hot
 		return add("memory", pods[0], pods[1], by["peer"][:1])
-	case s.front: // the first pod has nothing itself
+	case s.front: // the first pod caches nothing
 		if err := add("local", pods[1], pods[0], all); err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func (b *bench) measure(h hop, round int) error {
 		Name: h.way, Connections: connections,
 		Lua: `paths = paths or {"` + strings.Join(h.paths, `","`) + `"}; return paths[math.random(#paths)]`,
 	}
-	if _, err := b.ask(h, load, 2*time.Second); err != nil { // a hot object gets into memory
+	if _, err := b.ask(h, load, 2*time.Second); err != nil { // so that a hot object is copied into memory
 		return err
 	}
 	before, err := h.used()
@@ -309,7 +309,7 @@ func (b *bench) measure(h hop, round int) error {
 	return nil
 }
 
-// ask puts the load on the pod, and checks that no request failed and that all bytes came.
+// ask sends the load to the pod h.asked. It returns an error if a request failed, or if bytes are missing.
 func (b *bench) ask(h hop, load lab.Load, duration time.Duration) (a lab.Answers, err error) {
 	all, err := b.Ask(h.asked.site.URL(), duration, load)
 	if err != nil {
@@ -321,7 +321,7 @@ func (b *bench) ask(h hop, load lab.Load, duration time.Duration) (a lab.Answers
 	return a, nil
 }
 
-// used returns the processor time that the pods have used.
+// used returns the processor time that both pods have used so far.
 func (h hop) used() (cpu [2]time.Duration, err error) {
 	for i, p := range []pod{h.asked, h.other} {
 		use, err := p.server.Use()
@@ -333,7 +333,7 @@ func (h hop) used() (cpu [2]time.Duration, err error) {
 	return cpu, nil
 }
 
-// origins returns the number of requests that the origins of both pods have received.
+// origins returns the number of requests that the origins of both pods have received so far.
 func (h hop) origins() (asked int64, err error) {
 	for _, p := range []pod{h.asked, h.other} {
 		n, err := p.site.OriginCount()

@@ -22,10 +22,11 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// manyDisks is the number of disks of each pod, in the measurement of many pods.
+// manyDisks is the number of disks of each pod in the measurement of many pods.
 const manyDisks = 3
 
-// sizes measures configurations for many pods, of which one runs.
+// sizes measures the configurations for several numbers of pods. Only one pod runs, with the configuration of the
+// first pod.
 func sizes(counts string, rounds, seconds int, out string) (err error) {
 	s := result.FleetSizes{Rounds: rounds, Disks: manyDisks}
 	for word := range strings.SplitSeq(counts, ",") {
@@ -155,7 +156,7 @@ func (b *bench) measureMany(size *result.FleetSize, site lab.Site, server *lab.S
 	return nil
 }
 
-// reload measures the time from the signal until as many new workers run as before.
+// reload measures the time from the signal to reload until there are as many new workers as there were old workers.
 func reload(size *result.FleetSize, server *lab.Server, master string) error {
 	before, err := server.Descendants("nginx: worker process")
 	if err != nil {
@@ -184,8 +185,8 @@ func reload(size *result.FleetSize, server *lab.Server, master string) error {
 	return fmt.Errorf("no new workers after %s", time.Since(begun))
 }
 
-// memory returns the memory of a worker, and of the master and all workers, in MiB. A page that several processes
-// share is divided among them.
+// memory returns the memory of one worker, and the memory of the master and all workers together, in MiB. If several
+// processes share a page, each of them counts an equal part of the page.
 func memory(server *lab.Server) (worker, all float64, err error) {
 	processes, err := server.Descendants("nginx: ")
 	if err != nil {
@@ -216,7 +217,8 @@ func memory(server *lab.Server) (worker, all float64, err error) {
 	return worker, all, nil
 }
 
-// manyPods returns the configuration of the first of many pods.
+// manyPods returns the configuration that the first of many pods renders. With names, it contains the names of the
+// pods; otherwise, it contains their addresses.
 func manyPods(pods int, names bool) (string, error) {
 	cacheNode, err := file.One("-", strings.NewReader(fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
@@ -255,7 +257,7 @@ spec:
 	return nginxtest.WithAddresses(config.Text, addresses), nil
 }
 
-// localPath returns an object of 4 KiB that the first pod owns.
+// localPath returns the path of an object of 4 KiB that the first pod owns.
 func localPath(pods int) string {
 	locator := fleet.Of(pods).Locator()
 	for i := 0; ; i++ {

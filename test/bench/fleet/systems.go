@@ -58,8 +58,8 @@ var systems = []system{
 	},
 }
 
-// ours returns the function configure for pods of a CacheNode. fields are fields of the spec, and disk contains
-// fields of the disk.
+// ours returns the function configure of a system whose pods are pods of a CacheNode. fields contains fields of the
+// spec, and disk contains fields of the disk, both as YAML.
 func ours(fields, disk string) func(*bench, int, [2]string, lab.Disk) (lab.Root, []string, error) {
 	text := fmt.Sprintf(`{apiVersion: cachenode.io/v1alpha1, kind: CacheNode, metadata: {name: edge, namespace: default},
 spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],
@@ -103,7 +103,7 @@ spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],
 	}
 }
 
-// certify adds the certificates of pods, which are the same for both pods of a system.
+// certify adds certificates to the files of a pod. Both pods of a system have the same certificates.
 func (b *bench) certify(files map[string]string) (err error) {
 	if b.certificates == nil {
 		name := naming.PeerName("default", "edge")
@@ -151,13 +151,13 @@ sub vcl_deliver {
 	return root, []string{
 		"varnishd", "-F", "-T", "none", "-j", "none", "-n", "/run/varnish",
 		"-a", fmt.Sprintf("0.0.0.0:%d", lab.Port), "-f", "/tmp/cache.vcl", "-p", "thread_pools=2", "-p", "thread_pool_min=50",
-		// A response that is passed on is stored in Transient, as a whole.
+		// Varnish stores a response that it passes on in the storage Transient, as a whole.
 		"-s", fmt.Sprintf("malloc,%dM", memoryMebibytes/3), "-s", fmt.Sprintf("Transient=malloc,%dM", memoryMebibytes/2),
 	}, nil
 }
 
-// secondPort is the second port on which Traffic Server listens. parents is its strategies.yaml: the next server is
-// one of the two ports of the other pod, chosen by a consistent hash of the path.
+// secondPort is the second port on which Traffic Server listens. parents is the template of its strategies.yaml. The
+// first pod sends each request to one of the two ports of the other pod, chosen by a consistent hash of the path.
 const (
 	secondPort = lab.Port + 1
 	parents    = `hosts:
@@ -195,7 +195,7 @@ func trafficServer(b *bench, pod int, addresses [2]string, disk lab.Disk) (lab.R
 		"CONFIG proxy.config.diags.output.error STRING E",
 	}
 	cached, remap := "url_regex=.* ttl-in-cache=1d", fmt.Sprintf("map / http://127.0.0.1:%d/", lab.OriginPort)
-	if pod == 0 { // a request for 127.0.0.1 would never go to a parent
+	if pod == 0 { // Traffic Server would never send a request for 127.0.0.1 to a parent
 		cached, remap = "url_regex=.* action=never-cache", "map / http://origin.example/ @strategy=pods"
 	}
 	root := lab.Root{

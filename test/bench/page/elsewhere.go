@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// place contains the results of one run on another machine, by name. The other tables of the pages do not show these
-// results.
+// place maps the name of a case to its result in a later run, on this or on another machine. Only the table that
+// elsewhereTable returns shows these results.
 type place map[string]document
 
 // title returns the header of a column: the day of the measurement, the number of rounds and, if it is known, the
@@ -21,7 +21,8 @@ func (p place) title() string {
 	return title
 }
 
-// elsewhereTable returns the table that compares the ratios of the first page with the ratios on other machines.
+// elsewhereTable returns the table that compares the ratios in the table of the first page with the ratios of later
+// runs.
 func (r *results) elsewhereTable() (string, error) {
 	header := []string{"disks, objects, load", "other server", "the run in the other tables"}
 	for _, p := range r.elsewhere {

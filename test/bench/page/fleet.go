@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// systems contains the name in the results and the name in tables of each system that the benchmark of hops compares,
-// in the order of the rows.
+// systems contains the systems that the benchmark of hops compares, in the order of the rows. The first string is the
+// name in the results, and the second string is the name in tables.
 var systems = [][2]string{
 	{ownName, "**CacheNode**, no TLS"},
 	{"cachenode-tls", "**CacheNode**, mutual TLS"},
@@ -22,7 +22,7 @@ var systems = [][2]string{
 	{trafficServer, "Traffic Server, consistent-hash parents"},
 }
 
-// readDocument reads a result of any kind.
+// readDocument reads a result whose type is T, and the conditions of its measurement.
 func readDocument[T any](file string) (d record.Document[T], err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -67,8 +67,8 @@ func sizes(f result.Fleet) (list []int64) {
 	return slices.Compact(list)
 }
 
-// fleetLine returns the figures of a system for objects of one size; nil if they were not measured. If the system
-// serves a copy from memory, the columns of the hop contain the figures of the copy.
+// fleetLine returns the table's row for a system and objects of one size; nil if the row was not measured. If the
+// system serves a hot copy from memory, the columns of the hop contain the figures for the copy.
 func fleetLine(f result.Fleet, system string, size int64) []string {
 	of := func(way string, figure func(result.Hop) float64) (values []float64) {
 		for _, s := range f.Samples {

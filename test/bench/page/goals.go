@@ -6,15 +6,16 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// goal is a goal for a load of a result: CacheNode's requests a second, divided by those of server, must not be below
-// least.
+// goal is the minimum of a ratio between CacheNode and another server, for one load of a result. The ratio is
+// CacheNode's requests a second, divided by the requests a second of server. The goal is reached if the ratio is
+// least or more.
 type goal struct {
 	label, result string
 	load          int
 	server        string
 	least         float64
-	// atRate is the index of a fixed rate; nil for the load without a fixed rate. At a fixed rate, the ratio is the p99
-	// of server, divided by CacheNode's p99.
+	// atRate is the index of a fixed rate in the result; nil to compare requests a second. At a fixed rate, the ratio is
+	// the p99 of server, divided by CacheNode's p99.
 	atRate *int
 }
 
@@ -22,7 +23,7 @@ const (
 	trafficServer = "trafficserver"
 	plainNginx    = "nginx"
 	theArticle    = "article"
-	// articlePrepared is the article's configuration on disks that were prepared in the same way as CacheNode's disks.
+	// articlePrepared is the name of the article's configuration on disks that are prepared like CacheNode's disks.
 	articlePrepared = "article-prepared"
 	varnish         = "varnish"
 )
@@ -50,7 +51,7 @@ var goals = []goal{
 	{"hard disks, 64 KiB, mix with misses", "zipf-64k-used", 0, varnish, 1, nil},
 }
 
-// ratio returns the measured ratio, to be compared with least.
+// ratio returns the measured ratio of the goal. goalTable compares it with least.
 func (g goal) ratio(d document) (result.Ratio, error) {
 	ratio, ok := against(d, g.server, g.load)
 	if g.atRate != nil {

@@ -2,8 +2,8 @@ package main
 
 import "github.com/cachenode/cachenode-operator/test/bench/result"
 
-// preparationTable returns the table that separates the effect of the configuration from the effect of the disks'
-// preparation.
+// preparationTable returns the table that shows separately what the configuration gains and what the preparation of
+// the disks gains.
 func (r *results) preparationTable() (string, error) {
 	lines := [][]string{{"requests/s", "usual disks", "prepared disks"}}
 	for _, of := range []struct{ label, result string }{

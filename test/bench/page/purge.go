@@ -8,7 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// purgeTables are the tables of the benchmark of purges, by the name of their result.
+// purgeTables maps the name of a result of the benchmark of purges to a function that returns its table.
 var purgeTables = map[string]func(file string) (string, error){
 	"purge-urls":    purgeTable(urlsTable),
 	"purge-tag":     purgeTable(bulkTable),
@@ -19,8 +19,8 @@ var purgeTables = map[string]func(file string) (string, error){
 	"purge-soak":    purgeTable(soakTable),
 }
 
-// purgeTable returns a function that reads a result from a file, and returns sentences about its conditions and its
-// table.
+// purgeTable returns a function that reads a result from a file. The function returns the conditions of the
+// measurement in sentences, followed by the table.
 func purgeTable[T any](table func(T) (conditions string, lines [][]string)) func(file string) (string, error) {
 	return func(file string) (string, error) {
 		d, err := readDocument[T](file)
@@ -33,8 +33,8 @@ func purgeTable[T any](table func(T) (conditions string, lines [][]string)) func
 	}
 }
 
-// purgeSystems contains the name in the results and the name in tables of each system that is purged, in the order of
-// the rows.
+// purgeSystems contains the systems whose purges are compared, in the order of the rows. The first string is the name
+// in the results, and the second string is the name in tables.
 var purgeSystems = [][2]string{
 	{ownName, "**CacheNode**, one pod"},
 	{"cachenode-3", "**CacheNode**, three pods at once"},
@@ -43,7 +43,8 @@ var purgeSystems = [][2]string{
 	{trafficServer, "Traffic Server, PURGE"},
 }
 
-// spread returns the median of a figure in all rounds, with the least and the greatest if there are several rounds.
+// spread returns the median of a figure over the samples. If there are several samples, the lowest and the highest
+// figure follow in brackets.
 func spread[S any](samples []S, figure func(S) float64) string {
 	values := result.Values(samples, figure)
 	if len(values) == 1 {
@@ -121,7 +122,8 @@ func bulkTable(b result.PurgeBulk) (string, [][]string) {
 		inRounds(b.Rounds), thousands(float64(b.Purged)), thousands(float64(b.Objects)), b.Window), lines
 }
 
-// hitsOf returns how many of the purged objects were HITs afterwards.
+// hitsOf returns a text with two numbers: the purged objects that were HITs after the purge, and all purged objects
+// that were requested.
 func hitsOf(samples []result.PurgeBulkSample) string {
 	var hits, checked int64
 	for _, s := range samples {

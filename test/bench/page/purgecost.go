@@ -6,7 +6,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// costTable compares a pod with an agent and a pod without an agent, round by round.
+// costTable returns the conditions and the table that compares a pod with an agent with a pod without an agent. The
+// comparison is made round by round.
 func costTable(c result.PurgeCost) (string, [][]string) {
 	type sample = result.PurgeCostSample
 	lines := [][]string{{

@@ -86,7 +86,7 @@ func (r *results) purgeGoals() (string, error) {
 	return markdown(lines), nil
 }
 
-// purgeHits returns how many purged objects were HITs of CacheNode afterwards, in all cases.
+// purgeHits returns the number of HITs for purged objects after their purge, over all cases of CacheNode.
 func (r *results) purgeHits() (hits int64, err error) {
 	u, err := readDocument[result.PurgeURLs](filepath.Join(r.folder, "purge-urls.json"))
 	if err != nil {

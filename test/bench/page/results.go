@@ -13,18 +13,18 @@ import (
 
 type document = record.Document[result.Caches]
 
-// results are the results of the benchmark of caches, by name.
+// results contains the results of the benchmark of caches.
 type results struct {
 	folder string
 	byName map[string]document
-	// elsewhere are the results of other machines.
+	// elsewhere contains the results of later runs, on this or on other machines.
 	elsewhere []place
-	// shown are the results that a table has used.
+	// shown contains the names of the results that are in a table.
 	shown map[string]bool
 }
 
-// read reads the results in a folder. It also reads the results of other machines, which are in the subfolders of its
-// folder elsewhere.
+// read reads the results in a folder. It also reads the results of later runs, which are in the subfolders of the
+// folder "elsewhere".
 func read(folder string) (*results, error) {
 	byName, err := readCaches(folder)
 	if err != nil {
@@ -91,18 +91,18 @@ func (r *results) result(name string) (document, error) {
 	return d, nil
 }
 
-// figures returns the figures of a server in all rounds.
+// figures returns a figure of a server, for each round.
 func figures(d document, server string, figure func(result.Sample) float64) []float64 {
 	return result.Values(d.Result.Samples[server], figure)
 }
 
-// rate returns the figure "requests a second" of a load.
+// rate returns a function that returns the requests a second of a load in a sample.
 func rate(load int) func(result.Sample) float64 {
 	return func(s result.Sample) float64 { return s.Loads[load].PerSecond }
 }
 
-// against returns CacheNode's requests a second, divided by those of another server, round by round. ok is false if
-// one of the two servers was not measured.
+// against returns the ratio of CacheNode's requests a second to the requests a second of another server, computed
+// round by round. ok is false if one of the two servers was not measured.
 func against(d document, server string, load int) (ratio result.Ratio, ok bool) {
 	ours, theirs := d.Result.Samples[ownName], d.Result.Samples[server]
 	if len(ours) == 0 || len(theirs) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// row is a row of the first page's table, and a bar of its chart.
+// row is a case in the table of the first page, and a bar in the chart of this page.
 type row struct {
 	label, result, page string
 	load                int
@@ -88,7 +88,8 @@ func (r *results) gainTable() (string, error) {
 	return markdown(lines), nil
 }
 
-// best returns the ratio of CacheNode to the other server whose median of requests a second is the highest.
+// best returns the ratio of CacheNode to the fastest other server: the server with the highest median of requests a
+// second.
 func best(d document, load int) result.Ratio {
 	var most float64
 	var ratio result.Ratio
@@ -102,7 +103,8 @@ func best(d document, load int) result.Ratio {
 	return ratio
 }
 
-// chart draws the ratio to the best other server in each row of the table: losses in red, ties in grey.
+// chart draws the ratio to the best other server for each row of the table. Bars are blue for gains, red for losses,
+// and grey for ties.
 func (r *results) chart(file string) error {
 	p := plot.New()
 	p.Title.Text = "CacheNode's requests a second, divided by those of the best other server in the case"

@@ -14,8 +14,9 @@ import (
 // ownName is CacheNode's name in the results.
 const ownName = "cachenode"
 
-// names contains each server's name in the results and its name in tables, in the order of the rows. The rows of all
-// other servers, which are variants, come after these rows.
+// names contains the servers of the first rows, in the order of the rows. The first string is the name in the
+// results, and the second string is the name in tables. The rows of variants, which are all other servers, follow
+// these rows.
 var names = append([][2]string{
 	{ownName, "**CacheNode**"},
 	{"agent", "**CacheNode with its agent**"},
@@ -30,7 +31,7 @@ var otherNames = [][2]string{
 	{"varnish-malloc", "Varnish with objects in memory"},
 }
 
-// tableName returns a server's name in tables.
+// tableName returns the name that tables show for a server.
 func tableName(server string) string {
 	for _, name := range names {
 		if name[0] == server {
@@ -86,8 +87,8 @@ func conditions(name string, d document) string {
 		c.Rounds, c.Seconds, c.Begins, d.Date[:10], d.Commit, name)
 }
 
-// loadNames returns the loads of a result, in the order of its figures. Older results do not store the order; their
-// loads are returned in reverse alphabetical order.
+// loadNames returns the names of the loads in a result, in the order of its figures. Older results do not store this
+// order. For these results, it returns the names in reverse alphabetical order.
 func loadNames(d document) []string {
 	if len(d.Result.Loads) > 0 {
 		return d.Result.Loads
@@ -101,7 +102,8 @@ func loadNames(d document) []string {
 	return loads
 }
 
-// rounds returns the table of a result: the median of the rounds, with the least and the greatest.
+// rounds returns the table of a result. Its cells show the median of the rounds. Requests a second and ratios also
+// show the lowest and the highest figure of a round.
 func rounds(d document) string {
 	header := []string{"server"}
 	loads := loadNames(d)
@@ -133,7 +135,7 @@ func rounds(d document) string {
 	return markdown(lines)
 }
 
-// misses returns true if a part of the requests was for objects that were not in the caches.
+// misses returns true if more than 1% of a server's requests went to the origin in a round.
 func misses(d document) bool {
 	for server := range d.Result.Samples {
 		if slices.Max(figures(d, server, toOrigin)) > 0.01 {
@@ -206,8 +208,8 @@ func servers(d document) (list [][2]string) {
 	return list
 }
 
-// ratioText returns a ratio in a table: bold if CacheNode served fewer requests in every round, "=" if the rounds do
-// not agree.
+// ratioText returns a ratio as a cell of a table. The ratio is bold if CacheNode served fewer requests in every
+// round. It begins with "=" if the rounds do not agree on which server served more.
 func ratioText(ratio result.Ratio, ok bool) string {
 	switch {
 	case !ok || ratio == (result.Ratio{Median: 1, Low: 1, High: 1}):
@@ -225,7 +227,8 @@ func ratioText(ratio result.Ratio, ok bool) string {
 	return text
 }
 
-// milliseconds returns the median over the rounds of a latency, for one load of a server.
+// milliseconds returns the median of a latency over the rounds, for one load of a server. It returns "no answer" if
+// the load was answered in at most half of the rounds.
 func milliseconds(d document, server string, load int, latency func(lab.Answers) float64) string {
 	figure := func(s result.Sample) float64 { return latency(s.Loads[load]) }
 	median, ok := result.Answered(d.Result.Samples[server], load, figure)
@@ -239,7 +242,8 @@ func p50(a lab.Answers) float64 { return a.P50 }
 
 func p99(a lab.Answers) float64 { return a.P99 }
 
-// short returns a figure with two decimals below 2, with one decimal below 10, and with no decimals from 10 on.
+// short returns a figure as text: with two decimals if it is below 2, with one decimal if it is below 10, and with no
+// decimals otherwise.
 func short(v float64) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -252,7 +256,7 @@ func short(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// thousands writes a figure without decimals, with commas.
+// thousands returns a figure as text, without decimals and with commas between groups of three digits.
 func thousands(v float64) string {
 	text := fmt.Sprintf("%.0f", v)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -261,7 +265,7 @@ func thousands(v float64) string {
 	return text
 }
 
-// bytes writes the size of an object.
+// bytes returns the size of an object as text, such as "64 KiB".
 func bytes(n int64) string {
 	if n >= 1<<20 {
 		return fmt.Sprintf("%d MiB", n>>20)
@@ -269,7 +273,7 @@ func bytes(n int64) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-// markdown writes lines as a table. The first line is the header.
+// markdown returns lines as a Markdown table. The first line is the header.
 func markdown(lines [][]string) string {
 	var b strings.Builder
 	for i, line := range lines {

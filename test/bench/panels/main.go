@@ -1,5 +1,5 @@
-// Command panels waits until an alert fires. Then it sends a Prometheus server every query of every panel of the
-// chart's dashboards, and fails if a query returns nothing. It draws the panels that the docs show.
+// Command panels waits until an alert fires. Then it sends all queries of the chart's dashboards to a Prometheus
+// server, and fails if a query returns no data. It also draws charts of the panels that the docs show.
 package main
 
 import (
@@ -33,7 +33,7 @@ type dashboard struct {
 	}
 }
 
-// drawn contains the titles of the panels that the docs show, with the names of their charts.
+// drawn maps the titles of the panels that the docs show to the names of their charts.
 var drawn = map[string]string{
 	"State of the disks": "disk-state", "Hit ratio": "hit-ratio", "Requests by answer": "requests",
 	"$disk: fill": "fill", "Pods": "pods",
@@ -134,7 +134,8 @@ func await(ctx context.Context, p prometheus.API, alert string, within time.Dura
 	return fmt.Errorf("%s does not fire within %s", alert, within)
 }
 
-// ask replaces the variables of a dashboard in a query, as Grafana does, and queries the last 4 minutes.
+// ask replaces the variables in a query of a dashboard, as Grafana does. It returns the result of the query for the
+// last 4 minutes.
 func ask(ctx context.Context, p prometheus.API, expr string) (model.Matrix, error) {
 	expr = strings.NewReplacer(
 		"$__rate_interval", "30s", "$namespace", "demo", "$cachenode", "edge", "$pod", ".*", "$disk", "disk2",

@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// bench is a case that is being measured.
+// bench contains the state of a running case.
 type bench struct {
 	*lab.Lab
 	options
@@ -23,7 +23,8 @@ type bench struct {
 	certificates map[string][]byte
 }
 
-// withLab prepares a bench whose disks take this number of MiB of memory together, calls f, and closes the bench.
+// withLab creates a lab, prepares a bench in it, calls f, and closes the lab. mebibytes is the memory that all disks
+// of the bench take together.
 func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
 	b := bench{options: o}
 	if b.Lab, err = lab.New(""); err != nil {
@@ -45,12 +46,13 @@ func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
 	return f(&b)
 }
 
-// chosen returns true for a system that is to be measured.
+// chosen returns true if the flags select the system for the measurement.
 func (o options) chosen(system string) bool {
 	return o.systems == "" || slices.Contains(strings.Split(o.systems, ","), system)
 }
 
-// ask runs a job as a process in the clients' network namespace, and decodes the result of the job into measured.
+// ask runs a job in a process of its own in the clients' network namespace. It decodes the result of the job into
+// measured.
 func (b *bench) ask(j job, measured any) error {
 	j.Certificates = b.certificates
 	text, err := json.Marshal(j)

@@ -13,12 +13,13 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// othersRate is the number of requests a second for objects that are not purged. They are sent before and during a
-// purge.
+// othersRate is the rate at which clients request objects that are not purged, in requests a second. These requests
+// are sent before and during a purge.
 const othersRate = 400
 
-// spared is the time after the end of a purge after which the purge no longer removes new responses. The agents add a
-// margin of two seconds to the end, and headers contain whole seconds.
+// spared is the minimum age of a purge's end at which the purge no longer removes new responses. It consists of a
+// margin of two seconds, which the agents add to the end, and of more than a second because headers contain whole
+// seconds.
 const spared = 3500 * time.Millisecond
 
 // bulk measures purges of half of the objects.
@@ -26,7 +27,7 @@ func bulk(o options, kind string) (r result.PurgeBulk, err error) {
 	r = result.PurgeBulk{
 		Kind: kind, Rounds: o.rounds, Objects: o.objects, Purged: o.objects / 2, Window: o.window.Seconds(),
 	}
-	mebibytes := max(leastDisk, int64(o.objects/disks*6>>10)+200) // 1.5 blocks for each object, and the folders
+	mebibytes := max(leastDisk, int64(o.objects/disks*6>>10)+200) // 6 KiB (1.5 blocks) an object, and the folders
 	return r, withLab(o, disks*mebibytes, func(b *bench) error {
 		var targets []target
 		if b.chosen("cachenode") {
@@ -57,7 +58,7 @@ func bulk(o options, kind string) (r result.PurgeBulk, err error) {
 	})
 }
 
-// bulk fills a system and purges half of its objects.
+// bulk fills a system, and then purges half of its objects.
 func (b *bench) bulk(t target, kind string, round int) (s result.PurgeBulkSample, err error) {
 	p := t.pods[0]
 	j := job{
@@ -97,7 +98,7 @@ func (j job) bulk(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var begun atomic.Int64 // Unix time of the start of the purge, in ms; 0 before
+	var begun atomic.Int64 // start of the purge as Unix time in ms; 0 if it has not started
 	before, during := newRecorder(), newRecorder()
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() { stopped <- others(c, j.Count/2, stop, &begun, before, during) }()

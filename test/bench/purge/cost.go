@@ -20,8 +20,8 @@ const (
 	hitObjects      = 2000
 )
 
-// cost measures what an agent with its index costs nginx. It measures stores and HITs of a pod with an agent and of a
-// pod whose agent has ended, in turn.
+// cost measures how much an agent with its index slows nginx down. It measures stores and HITs in turn on two pods: a
+// pod with an agent, and a pod whose agent was killed.
 func cost(o options) (r result.PurgeCost, err error) {
 	duration := cmp.Or(o.seconds, 2*time.Second)
 	r = result.PurgeCost{Rounds: o.rounds, Seconds: duration.Seconds()}
@@ -60,14 +60,15 @@ func cost(o options) (r result.PurgeCost, err error) {
 	})
 }
 
-// costLoad is a load of the measurement of costs.
+// costLoad is one load of the benchmark of the agent's cost. kind is "stores" or "hits", and bytes is the size of the
+// objects.
 type costLoad struct {
 	kind  string
 	bytes int
 	lab.Load
 }
 
-// costLoads returns the loads of a round. In the loads of stores, each request is for a new object.
+// costLoads returns the loads of a round. Each request of a load of stores is for a new object.
 func costLoads(round int) (list []costLoad) {
 	for _, size := range sizes {
 		list = append(list, costLoad{"stores", size, lab.Load{
@@ -81,7 +82,7 @@ func costLoads(round int) (list []costLoad) {
 	}})
 }
 
-// cost measures a pod once, and waits until the index of its agent is complete.
+// cost measures a pod once with a load. If the pod has an agent, it then waits until the agent's index is complete.
 func (b *bench) cost(p pod, l costLoad, duration time.Duration) (s result.PurgeCostSample, err error) {
 	before, err := p.server.Use()
 	if err != nil {

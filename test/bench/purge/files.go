@@ -15,7 +15,7 @@ import (
 // fileBytes is the size of a file that writeFiles writes.
 const fileBytes = 700
 
-// fileHeader is the length of what precedes the key in a cache file.
+// fileHeader is the number of bytes before the key in a cache file.
 const fileHeader = 336
 
 // writeFiles writes cache files in the format of nginx. Each object has a key of about 45 bytes and two tags.

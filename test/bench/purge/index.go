@@ -18,11 +18,11 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// indexCache is the memory that the indexes of an agent share, in bytes.
+// indexCache is the size in bytes of the cache in memory that all indexes of an agent share.
 const indexCache = 8 << 20
 
-// keepIndexes completes the indexes of the caches in folders, at full speed, and writes the time and the resources
-// that this took.
+// keepIndexes completes the indexes of the caches in the folders dirs, at full speed. It writes the time and the
+// resources that this takes to out, as JSON.
 func keepIndexes(dirs []string, out io.Writer) error {
 	begun, blocks := time.Now(), index.NewCache(indexCache)
 	var group errgroup.Group

@@ -13,23 +13,24 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// job is a job for a process in the clients' network namespace.
+// job describes what a process in the clients' network namespace does.
 type job struct {
-	// Case is settle, fill, urls, bulk or rate.
+	// Case is "settle", "fill", "urls", "bulk" or "rate".
 	Case string
 	// Servers are the servers that are purged at the same time.
 	Servers []endpoint
-	// Way is how a server is purged: api (CacheNode), purge or ban.
+	// Way is how a server is purged: "api" (the agent's API, for CacheNode), "purge" (the method PURGE) or "ban" (the
+	// method BAN).
 	Way          string
 	Certificates map[string][]byte
 	Round        int
-	// Count is the number of objects that are filled or purged. Checked is the number of purged objects that are
-	// requested after the purge.
+	// Count is the number of objects that the job requests or purges. Checked is the number of purged objects that the
+	// job requests after the purge.
 	Count, Checked int
-	// Kind is tag or prefix.
+	// Kind is "tag" or "prefix".
 	Kind string
-	// Rate is the number of purges a second, for Duration. Window is how long requests are measured before a purge and
-	// from its start on.
+	// Rate is the number of purges a second, and Duration is how long the job sends purges. Window is how long the job
+	// measures requests before a purge, and again from the start of the purge on.
 	Rate             int
 	Duration, Window time.Duration
 }
@@ -111,8 +112,8 @@ func each(count int, f func(i int) error) error {
 	return group.Wait()
 }
 
-// settle sends a purge of no object, and waits until the agents have applied it. The indexes of the agents are then
-// complete.
+// settle sends a purge that selects no object, and waits until the agents have applied this purge. The agents'
+// indexes are then complete.
 func (j job) settle(ctx context.Context) (any, error) {
 	o, err := j.operator()
 	if err != nil {
@@ -122,11 +123,12 @@ func (j job) settle(ctx context.Context) (any, error) {
 	return struct{}{}, o.send(ctx)
 }
 
-// tags are the tags of the objects, and the first folders of their paths. Half of the objects have the first tag; a
-// purge of half of the objects selects these.
+// tags lists the two tags of the objects. The tag of an object is also the first folder of its path. Half of the
+// objects have the first tag, and a purge of half of the objects selects this half.
 var tags = []string{"hot", "cold"}
 
-// fill requests Count objects of 1 KiB, half of them with each tag, and waits until the agents' indexes contain them.
+// fill requests Count objects of 1 KiB from each server, half of them with each tag. For CacheNode, it then waits
+// until the agents' indexes contain these objects.
 func (j job) fill(ctx context.Context) (any, error) {
 	for _, s := range j.Servers {
 		c := newClient(s.HTTP)

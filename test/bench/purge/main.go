@@ -1,12 +1,12 @@
-// Command purge measures purges, compares them with purges of Varnish and Traffic Server, and measures what the
+// Command purge measures how fast purges are in CacheNode, Varnish and Traffic Server. It also measures what the
 // agent's index costs. It needs Linux and root.
 //
 //	purge [FLAGS] CASE...
 //
 //	urls      purges of one URL: the time until requests get a new response, in one pod and in three
 //	tag       a purge of half of the objects by a tag: how long it takes, and the latency of other requests
-//	prefix    the same by the beginning of the URL
-//	rate      many purges a second: whether the agent keeps up
+//	prefix    the same as tag, but the purge selects the objects by the beginning of their URLs
+//	rate      many purges a second: the time until the agent has applied them
 //	cost      stores and HITs a second with and without the agent that keeps the index
 //	rebuild   the time, the memory and the bytes on disk that a new index takes
 package main
@@ -33,7 +33,7 @@ type options struct {
 	self string
 }
 
-// cases contains a function for each case, which measures the case and returns the result.
+// cases maps the name of a case to the function that measures it and returns the result.
 var cases = map[string]func(options) (any, error){
 	"urls":    func(o options) (any, error) { return urls(o) },
 	"tag":     func(o options) (any, error) { return bulk(o, "tag") },
@@ -71,7 +71,7 @@ func run(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	switch { // the parts that run as processes of their own
+	switch { // the program runs itself with these arguments, as separate processes
 	case flags.Arg(0) == "probe":
 		return answerJob(os.Stdin, os.Stdout)
 	case flags.Arg(0) == "index":

@@ -13,7 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/cachepod"
 )
 
-// nothing is a purge of no object.
+// nothing is the target of a purge that selects no object.
 var nothing = purge.Target{Tags: []string{"none"}}
 
 // operator sends purges to agents through the agents' API, as CacheNode's operator does. It keeps the journal in
@@ -45,8 +45,8 @@ func (o *operator) add(t purge.Target) purge.Rule {
 // seal sets the end of a rule to the present time.
 func (o *operator) seal(r purge.Rule) { o.journal.Seal(time.Now(), r.Number, time.Now()) }
 
-// send sends the rules that have changed since the last call to all agents at the same time, and waits until all
-// agents have applied the rules.
+// send sends all rules that have changed since the last call to all agents at the same time. It waits until all
+// agents have applied these rules.
 func (o *operator) send(ctx context.Context) error {
 	update := purge.Update{
 		Floor: o.journal.Floor, Head: o.journal.Head, Rules: o.journal.Since(o.sent), After: o.sent,
@@ -62,7 +62,7 @@ func (o *operator) send(ctx context.Context) error {
 	return nil
 }
 
-// tell sends an update to an agent, again and again until the agent has applied the update.
+// tell sends an update to an agent. It repeats the call until the agent has applied the update.
 func (o *operator) tell(ctx context.Context, agent string, update purge.Update) error {
 	for {
 		done, err := o.client.Purge(ctx, agent, update)

@@ -6,8 +6,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// startVarnish starts Debian's Varnish with its objects in memory. The method PURGE purges a URL, and BAN adds the
-// ban in the header X-Ban.
+// startVarnish starts Debian's Varnish with its objects in memory. The method PURGE purges a URL, and the method BAN
+// adds the ban that the header X-Ban contains.
 func (b *bench) startVarnish() (p pod, err error) {
 	root := lab.Root{
 		Tmpfs: []string{"/run", "/tmp", "/var/lib/varnish"},

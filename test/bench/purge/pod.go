@@ -21,13 +21,13 @@ const (
 	leastDisk = 384
 )
 
-// pod is a pod of a CacheNode, or a Varnish or Traffic Server.
+// pod is one measured server: a pod of a CacheNode, a Varnish or a Traffic Server.
 type pod struct {
 	name   string
 	site   lab.Site
 	server *lab.Server
 	disks  []lab.Disk
-	// hasAgent is true for a pod of a CacheNode whose agent runs.
+	// hasAgent is true for a pod of a CacheNode whose agent is running.
 	hasAgent bool
 }
 
@@ -40,8 +40,8 @@ func (p pod) endpoint() endpoint {
 	return e
 }
 
-// startPod starts a pod of a CacheNode, in which each disk has this number of MiB, and waits until its index is
-// complete.
+// startPod starts a pod of a CacheNode, and waits until the agent's index is complete. mebibytes is the size of each
+// disk of the pod.
 func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 	p = pod{name: name, hasAgent: true}
 	if p.site, err = b.Site(name); err != nil {
@@ -78,8 +78,8 @@ func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 	return p, b.ask(job{Case: "settle", Servers: []endpoint{p.endpoint()}}, &struct{}{})
 }
 
-// cacheNode returns a CacheNode without a memory tier, for two disks of this number of MiB each. The CacheNode
-// declares 90% of this size.
+// cacheNode returns a CacheNode with two disks and without a memory tier, as YAML. mebibytes is the real size of each
+// disk; the CacheNode declares 90% of this size.
 func cacheNode(mebibytes int64) string {
 	const health = "{device: Shared, minFree: 0, minFreeInodes: 0}"
 	// A MiB of the keys zone has room for 8,000 keys, and an object takes 6 KiB of the disk.
@@ -109,7 +109,7 @@ func (p pod) agent() (procfs.Proc, error) {
 	return procfs.Proc{}, fmt.Errorf("%s: the agent has ended: %w", p.name, p.server.Running())
 }
 
-// kill ends the agent. nginx goes on.
+// kill ends the agent of the pod. nginx keeps running.
 func (p pod) kill() error {
 	agent, err := p.agent()
 	if err != nil {

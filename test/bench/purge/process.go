@@ -23,7 +23,7 @@ func usedBy(process procfs.Proc) (u used, err error) {
 	return used{stat.CPUTime(), float64(status.VmRSS) / mebi, float64(status.VmHWM) / mebi}, nil
 }
 
-// used returns what a pod's agent has used.
+// used returns the resources that a pod's agent has used so far.
 func (p pod) used() (used, error) {
 	agent, err := p.agent()
 	if err != nil {
@@ -32,7 +32,8 @@ func (p pod) used() (used, error) {
 	return usedBy(agent)
 }
 
-// watch resets the recorded maximum of the agent's memory, and then returns what used returns.
+// watch resets the maximum of the agent's resident memory that the kernel records. Then it returns the same figures
+// as used.
 func (p pod) watch() (used, error) {
 	agent, err := p.agent()
 	if err != nil {

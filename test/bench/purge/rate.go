@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// updateEvery is the minimum time between two updates. grace is the time after which a purge ends, the default of
-	// spec.purge.grace.
+	// updateEvery is the minimum time between the starts of two updates. grace is the time from the due time of a purge
+	// to its end. It is the default of spec.purge.grace.
 	updateEvery = 25 * time.Millisecond
 	grace       = 10 * time.Second
 )
@@ -26,7 +26,7 @@ func atRate(o options) (r result.PurgeRate, err error) {
 		Every: float64(updateEvery.Milliseconds()), Rounds: o.rounds,
 	}
 	count := int(duration.Seconds() * float64(o.rate))
-	mebibytes := max(leastDisk, int64(count*2/disks*6>>10)+200) // a block and a half for each object, and the folders
+	mebibytes := max(leastDisk, int64(count*2/disks*6>>10)+200) // 6 KiB (1.5 blocks) an object, and the folders
 	return r, withLab(o, int64(o.rounds*disks)*mebibytes, func(b *bench) error {
 		for round := range o.rounds {
 			p, err := b.startPod(fmt.Sprintf("pod%d", round), mebibytes) // a new pod, so that its journal is empty
@@ -68,8 +68,8 @@ func (b *bench) atRate(p pod, count int, duration time.Duration) (s result.Purge
 	return s, err
 }
 
-// rate purges cached URLs at a fixed rate. When the agent has applied an update, rate sends the next update. The
-// update contains all purges that are due by then, and the ends of the purges whose grace period is over.
+// rate purges cached URLs at a fixed rate. As soon as the agent has applied an update, rate sends the next update.
+// This update contains all purges that are due, and the ends of the purges whose grace period is over.
 func (j job) rate(ctx context.Context) (any, error) {
 	o, err := j.operator()
 	if err != nil {

@@ -13,13 +13,14 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// rebuild measures a process that builds the indexes of two disks from nginx's files alone, and another process that
-// opens these indexes.
+// rebuild measures two processes: a process that builds the indexes of two disks only from nginx's files, and then a
+// process that opens these indexes.
 func rebuild(o options) (r result.PurgeRebuild, err error) {
 	r = result.PurgeRebuild{
 		Rounds: o.rounds, Files: o.files, Disks: disks, Bytes: fileBytes, MemoryLimit: manifest.AgentMemoryLimit(disks),
 	}
-	// A file takes a block of 1 KiB and an inode of half a KiB. Folders and the index get another KiB for each file.
+	// Each file takes a block of 1 KiB and an inode of half a KiB. The folders and the index need another KiB for each
+	// file.
 	mebibytes := max(leastDisk, int64(o.files/disks*5/2>>10)+128)
 	return r, withLab(o, disks*mebibytes, func(b *bench) error {
 		var dirs []string

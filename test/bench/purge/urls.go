@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// target is a system whose pods are purged together. way is the way in which a job purges them.
+// target is a system whose pods are purged together. way is the value of job.Way for this system.
 type target struct {
 	system, way string
 	pods        []pod
@@ -48,7 +48,7 @@ func urls(o options) (r result.PurgeURLs, err error) {
 	})
 }
 
-// targets starts the systems that are compared.
+// targets starts the systems to compare, and returns them.
 func (b *bench) targets() (list []target, err error) {
 	if b.chosen("cachenode") {
 		var pods []pod
@@ -121,7 +121,8 @@ func (j job) urls(ctx context.Context) (any, error) {
 	return s, nil
 }
 
-// stored requests an object until it comes from the cache.
+// stored requests an object until the response comes from the cache, that is, until two responses have the same time
+// of creation.
 func (c client) stored(path string) error {
 	before := int64(0)
 	for range 10 {
@@ -130,13 +131,13 @@ func (c client) stored(path string) error {
 			return err
 		}
 		before = made
-		time.Sleep(2 * time.Millisecond) // so that the next response of the origin has another time
+		time.Sleep(2 * time.Millisecond) // so that a new response of the origin has another time of creation
 	}
 	return fmt.Errorf("%s is not stored", path)
 }
 
-// awaitFresh requests an object from all servers until each server returns a response that the origin created at
-// begun or later. It returns the number of older responses.
+// awaitFresh requests an object from all servers, until each server returns a response that the origin created at the
+// time begun or later. It returns the number of responses that the origin created earlier.
 func awaitFresh(clients []client, path string, begun time.Time) (hits int64, err error) {
 	counts := make([]int64, len(clients))
 	var group errgroup.Group

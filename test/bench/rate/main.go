@@ -3,9 +3,10 @@
 //
 //	rate -address HOST:PORT -rate N -connections N -seconds N <PATHS
 //
-// Request number n is due n/rate seconds after the start. Its latency begins at this time, even if all connections
-// are busy then. So a server that stops for a second delays all requests of that second, and not only one for each
-// connection as in a closed loop (coordinated omission, see github.com/giltene/wrk2).
+// Request number n is due n/rate seconds after the start. Its latency is measured from this time, even if all
+// connections are busy then. So if a server stops for a second, the latencies of all requests that are due in this
+// second are longer. In a closed loop, only one request of each connection would be (coordinated omission, see
+// github.com/giltene/wrk2).
 package main
 
 import (
@@ -44,8 +45,8 @@ func main() {
 	}
 }
 
-// run sends requests for the paths on standard input, in their order. After the last path, it begins again with the
-// first.
+// run sends requests for the paths that it reads from standard input, in their order. After the last path, it starts
+// again with the first path.
 func run(address string, s schedule) (lab.Answers, error) {
 	var paths []string
 	scanner := bufio.NewScanner(os.Stdin)

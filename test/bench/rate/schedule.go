@@ -19,8 +19,8 @@ type schedule struct {
 	duration    time.Duration
 }
 
-// run makes all requests of the schedule and waits for the last answer. run calls connect once for each connection.
-// The function that connect returns sends request number n, and returns the length of the response's body in bytes.
+// run sends all requests of the schedule, and waits for the last answer. It calls connect once for each connection.
+// connect returns a function that sends request number n, and returns the length of the response's body in bytes.
 func (s schedule) run(connect func() func(n int64) (int64, error)) lab.Answers {
 	total := int64(s.rate * s.duration.Seconds())
 	var next, bytes, failed atomic.Int64

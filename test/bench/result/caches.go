@@ -10,11 +10,12 @@ type Caches struct {
 	// Begins is the state of the memory at the beginning of each round.
 	Begins string `json:"begins"`
 	Rounds int    `json:"rounds"`
-	// Seconds is how long a measurement took. WarmUp is how long the load ran before it, on disks of the same speed.
+	// Seconds is the duration of a measurement. WarmUp is the duration of the load before the measurement, on disks of
+	// the same speed. Both are in seconds.
 	Seconds float64 `json:"seconds"`
 	WarmUp  float64 `json:"warmUpSeconds"`
-	// Objects is the number of objects in the cache, of Bytes each. Connections contains the number of connections of
-	// each load.
+	// Objects is the number of objects in the cache, and Bytes is the size of each object. Connections maps the name of
+	// a load to the number of its connections.
 	Objects     int               `json:"objects"`
 	Bytes       int64             `json:"objectBytes"`
 	Connections map[string]int    `json:"connections"`
@@ -29,24 +30,24 @@ type Caches struct {
 type Sample struct {
 	// Loads contains the figures of each load, in the order of Caches.Loads.
 	Loads []lab.Answers `json:"loads"`
-	// ReadsPerHit is the number of the disks' reads per request of the random load. Written is the number of bytes
-	// written to the disks per request of all loads; older results do not contain it. CPU is the server's processor time
-	// per request of all loads, in milliseconds.
+	// ReadsPerHit is the number of reads from the disks, divided by the number of requests of the first load. Written is
+	// the number of bytes written to the disks, divided by the number of requests of all loads; older results do not
+	// contain it. CPU is the server's processor time in milliseconds, divided by the number of requests of all loads.
 	ReadsPerHit float64 `json:"readsPerHit"`
 	Written     float64 `json:"writtenBytesPerRequest,omitempty"`
 	CPU         float64 `json:"cpuMillisecondsPerRequest"`
 	// Memory is the memory of the server's cgroup at the end, in MiB. Origin is the number of requests to the origin.
 	Memory int64 `json:"memoryMebibytes"`
 	Origin int64 `json:"originRequests"`
-	// Short is true if a load had only a few answers per connection.
+	// Short is true if a load had fewer than three answers per connection.
 	Short bool `json:"short,omitempty"`
-	// AtRate contains the measurements at fixed rates, which are shares of the rates in Loads.
+	// AtRate contains the measurements at fixed rates. Each fixed rate is a share of the rates in Loads.
 	AtRate []AtRate `json:"atRate,omitempty"`
 }
 
-// AtRate is a measurement at a fixed number of requests a second. Share is this number, divided by the requests a
-// second that the same server served just before, without a fixed rate. Loads contains the figures of each load, in
-// the order of Caches.Loads.
+// AtRate is a measurement at fixed rates, one rate for each load. Share is the fixed rate, divided by the rate that
+// the same server served just before, without a fixed rate. Loads contains the figures of each load, in the order of
+// Caches.Loads.
 type AtRate struct {
 	Share float64       `json:"share"`
 	Loads []lab.Answers `json:"loads"`

@@ -11,14 +11,14 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Bar is one bar of a chart: its name, and the values of all rounds.
+// Bar is one bar of a chart, with its name and the values of all rounds.
 type Bar struct {
 	Name   string
 	Values []float64
 }
 
-// Bars draws the median of each bar, and each round as a dot, into a file. The axis begins at 0. The file's extension
-// gives the format (svg or png).
+// Bars writes a chart to a file. For each bar, it draws the median of the values, and each value as a dot. The axis
+// begins at 0. The extension of the file determines the format (svg or png).
 func Bars(file, title, unit string, bars []Bar) error {
 	p := plot.New()
 	p.Title.Text, p.Y.Label.Text, p.Y.Min = title, unit, 0
@@ -49,7 +49,8 @@ func Bars(file, title, unit string, bars []Bar) error {
 	return p.Save(7*vg.Inch, 3*vg.Inch, file)
 }
 
-// Median returns the median of values, the upper one if two are in the middle; 0 if there are none.
+// Median returns the median of values; 0 if there are no values. If two values are in the middle, it returns the
+// larger of the two.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -5,19 +5,19 @@ import "github.com/cachenode/cachenode-operator/test/lab"
 // Fleet is the result of the benchmark of hops between two pods.
 type Fleet struct {
 	Rounds int `json:"rounds"`
-	// Seconds is how long a measurement took.
+	// Seconds is the duration of a measurement in seconds.
 	Seconds     float64 `json:"seconds"`
 	Connections int     `json:"connections"`
-	// Memory is in MiB, for each pod.
+	// Memory is the memory of each pod in MiB.
 	Memory int64 `json:"memoryMebibytes"`
-	// Processors is how much processor time each pod may use: 0.5 is half of one processor.
+	// Processors is the processor time that each pod may use: 0.5 means half of one processor.
 	Processors float64 `json:"processors"`
-	// Systems contains a description of each measured system, by name.
+	// Systems maps the name of each measured system to a description of the system.
 	Systems map[string]string `json:"systems"`
 	Samples []Hop             `json:"samples"`
 }
 
-// Hop is one measurement of one way to objects of one size.
+// Hop is one measurement of one case: objects of one size, which clients reach in one way.
 type Hop struct {
 	System string `json:"system"`
 	Bytes  int64  `json:"objectBytes"`
@@ -39,17 +39,18 @@ type FleetSizes struct {
 	Sizes  []FleetSize `json:"sizes"`
 }
 
-// FleetSize is the cost of the configuration for one number of pods.
+// FleetSize contains the cost of the configuration for one number of pods.
 type FleetSize struct {
 	Pods int `json:"pods"`
 	// Names is true if nginx resolves the names of pods, and false if the configuration contains the addresses of the
 	// pods.
 	Names bool `json:"names"`
-	// Fleet is the size of the fleet that the operator writes for the agents, and Config is the size of the
-	// configuration that the agent renders, both in bytes.
+	// Fleet is the size in bytes of the description of the fleet that the operator writes for the agents. Config is the
+	// size in bytes of the configuration that the agent renders.
 	Fleet  int `json:"fleetBytes"`
 	Config int `json:"configBytes"`
-	// Render, Test (nginx -t) and Reload (from the signal until new workers answer) are in milliseconds, for each round.
+	// Render, Test and Reload are times in milliseconds, for each round. Test is the time of nginx -t. Reload is the
+	// time from the signal until the new workers run.
 	Render []float64 `json:"renderMilliseconds"`
 	Test   []float64 `json:"testMilliseconds"`
 	Reload []float64 `json:"reloadMilliseconds"`
@@ -57,10 +58,10 @@ type FleetSize struct {
 	// milliseconds a second. Both are measured without requests.
 	Queries float64 `json:"queriesPerSecond"`
 	Rest    float64 `json:"restMilliseconds"`
-	// Worker is the memory of a worker, and Processes is the memory of the master and all workers, both in MiB. A page
-	// that several processes share is divided among them.
+	// Worker is the memory of one worker, and Processes is the memory of the master and all workers together, both in
+	// MiB. If several processes share a page, each of them counts an equal part of the page.
 	Worker    float64 `json:"workerMebibytes"`
 	Processes float64 `json:"processesMebibytes"`
-	// PerSecond is the number of local hits a second for objects of 4 KiB, for each round.
+	// PerSecond is the number of requests a second for an object of 4 KiB on the pod's own disk, for each round.
 	PerSecond []float64 `json:"perSecond"`
 }

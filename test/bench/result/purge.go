@@ -2,7 +2,7 @@ package result
 
 import "github.com/cachenode/cachenode-operator/test/lab"
 
-// Latencies are the quantiles of latencies, in milliseconds.
+// Latencies contains quantiles of latencies, in milliseconds.
 type Latencies struct {
 	Count int64   `json:"count"`
 	P50   float64 `json:"p50ms"`
@@ -10,10 +10,10 @@ type Latencies struct {
 	Max   float64 `json:"maxms"`
 }
 
-// PurgeURLs is the result of purges of single URLs.
+// PurgeURLs is the result of the benchmark that purges single URLs.
 type PurgeURLs struct {
 	Rounds int `json:"rounds"`
-	// Times is how many URLs were purged in a round, one after another.
+	// Times is the number of URLs that are purged in a round, one after another.
 	Times   int              `json:"times"`
 	Samples []PurgeURLSample `json:"samples"`
 }
@@ -22,21 +22,22 @@ type PurgeURLs struct {
 type PurgeURLSample struct {
 	System string `json:"system"`
 	Round  int    `json:"round"`
-	// Answered is the time until the call returned. Fresh is the time until all servers had returned a response that the
-	// origin created after the start of the purge. Hits is the number of requests after the call that got an older
-	// response.
+	// Answered is the time from the start of a purge until the call returns. Fresh is the time from the start of a purge
+	// until all servers have returned a response that the origin created after this start. Hits is the number of older
+	// responses that clients get after the call has returned.
 	Answered Latencies `json:"answered"`
 	Fresh    Latencies `json:"fresh"`
 	Hits     int64     `json:"hits"`
 }
 
-// PurgeBulk is the result of purges of half of the objects.
+// PurgeBulk is the result of the benchmark that purges half of the objects at once.
 type PurgeBulk struct {
-	// Kind is tag or prefix.
+	// Kind is "tag" or "prefix".
 	Kind    string `json:"kind"`
 	Rounds  int    `json:"rounds"`
 	Objects int    `json:"objects"`
-	// Purged is how many of the objects were purged. Window is how long other requests were measured, in seconds.
+	// Purged is the number of purged objects. Window is how long requests for other objects are measured before the
+	// purge, and again from its start on, in seconds.
 	Purged  int               `json:"purged"`
 	Window  float64           `json:"windowSeconds"`
 	Samples []PurgeBulkSample `json:"samples"`
@@ -46,14 +47,14 @@ type PurgeBulk struct {
 type PurgeBulkSample struct {
 	System string `json:"system"`
 	Round  int    `json:"round"`
-	// Applied is how long the purge took, in seconds.
+	// Applied is the duration of the purge in seconds.
 	Applied float64 `json:"appliedSeconds"`
-	// Checked is how many of the purged objects were requested afterwards, and Hits is the number of responses that were
-	// older than the purge.
+	// Checked is the number of purged objects that are requested after the purge. Hits is the number of responses to
+	// these requests that are older than the purge.
 	Checked int   `json:"checked"`
 	Hits    int64 `json:"hits"`
-	// Before and During are the latencies of HITs for other objects at a fixed rate, in the seconds before the purge and
-	// from its start on.
+	// Before and During are the latencies of requests for other objects, which are HITs and are sent at a fixed rate.
+	// Before covers the time before the purge, and During covers the time from the start of the purge on.
 	Before Latencies `json:"before"`
 	During Latencies `json:"during"`
 	// MemoryBefore is the resident memory of the agent before the purge, and MemoryPeak its maximum until the end, in MiB;
@@ -62,10 +63,11 @@ type PurgeBulkSample struct {
 	MemoryPeak   float64 `json:"memoryPeakMebibytes"`
 }
 
-// PurgeRate is the result of many purges a second.
+// PurgeRate is the result of the benchmark with many purges a second.
 type PurgeRate struct {
-	// PerSecond is how many purges of one URL began each second, for Seconds. Each ended after Grace, in seconds. Every is
-	// the time between two updates, in milliseconds.
+	// PerSecond is the number of purges that begin each second, of one URL each. Seconds is the duration of a
+	// measurement. Grace is the time in seconds after which each purge ends. Every is the minimum time between two
+	// updates, in milliseconds.
 	PerSecond int               `json:"perSecond"`
 	Seconds   float64           `json:"seconds"`
 	Grace     float64           `json:"graceSeconds"`
@@ -77,69 +79,72 @@ type PurgeRate struct {
 // PurgeRateSample is the result of one round.
 type PurgeRateSample struct {
 	Round int `json:"round"`
-	// Lag is the time between the moment at which a purge was due and the moment at which the agent had applied it.
-	// LastLag is the lag of the last purge, in milliseconds. Updates is the number of updates in which the purges were
-	// sent.
+	// Lag is the time from the moment at which a purge was due until the agent had applied it. LastLag is the lag of the
+	// last purge in milliseconds. Updates is the number of updates that contained the purges.
 	Lag     Latencies `json:"lag"`
 	LastLag float64   `json:"lastLagms"`
 	Updates int       `json:"updates"`
-	// CPU is the agent's processor time in seconds, and MemoryPeak its maximal resident memory in MiB.
+	// CPU is the agent's processor time in seconds. MemoryPeak is the maximum of its resident memory in MiB.
 	CPU        float64 `json:"cpuSeconds"`
 	MemoryPeak float64 `json:"memoryPeakMebibytes"`
-	// JournalBytes is the size of the journal at the end, as the operator counts it for the limit of the journal.
-	// JournalEncoded is the size of the journal in the ConfigMap. Rules is the number of purges, and Open is the number
-	// of purges without an end.
+	// JournalBytes is the size of the journal at the end, which the operator compares with the limit of the journal.
+	// JournalEncoded is the size in bytes of the same journal as the operator stores it. Rules is the number of purges,
+	// and Open is the number of purges that have not ended.
 	JournalBytes   int `json:"journalBytes"`
 	JournalEncoded int `json:"journalEncodedBytes"`
 	Rules          int `json:"rules"`
 	Open           int `json:"open"`
 }
 
-// PurgeCost is the result of the measurement of what the agent with its index costs nginx.
+// PurgeCost is the result of the benchmark that measures how much an agent with its index slows nginx down.
 type PurgeCost struct {
 	Rounds  int               `json:"rounds"`
 	Seconds float64           `json:"seconds"`
 	Samples []PurgeCostSample `json:"samples"`
-	// IndexBytes is the size of the index files on both disks at the end, and Files is the number of files in the cache.
+	// IndexBytes is the size in bytes of the index files on both disks at the end. Files is the number of files in the
+	// cache at the end.
 	IndexBytes int64 `json:"indexBytes"`
 	Files      int64 `json:"files"`
 }
 
-// PurgeCostSample is one measurement.
+// PurgeCostSample is one measurement of one pod with one load.
 type PurgeCostSample struct {
-	// Agent is true if an agent kept the index. Load is stores (each request is a MISS) or hits.
+	// Agent is true if an agent kept the index. Load is "stores" or "hits". Each request of "stores" is a MISS.
 	Agent   bool        `json:"agent"`
 	Load    string      `json:"load"`
 	Bytes   int         `json:"objectBytes"`
 	Round   int         `json:"round"`
 	Answers lab.Answers `json:"answers"`
-	// Reads is the number of the disks' reads. CPU is the pod's processor time in milliseconds a request.
+	// Reads is the number of reads from the disks. CPU is the pod's processor time in milliseconds, divided by the
+	// number of requests.
 	Reads int64   `json:"reads"`
 	CPU   float64 `json:"cpuMillisecondsPerRequest"`
-	// CatchUp is how long the agent took after the load until its index was complete, in seconds.
+	// CatchUp is the time in seconds from the end of the load until the agent's index is complete.
 	CatchUp float64 `json:"catchUpSeconds"`
 }
 
-// PurgeRebuild is the result of the measurement of new indexes.
+// PurgeRebuild is the result of the benchmark that builds new indexes.
 type PurgeRebuild struct {
 	Rounds int `json:"rounds"`
 	Files  int `json:"files"`
 	Disks  int `json:"disks"`
-	// Bytes is the size of each file. MemoryLimit is GOMEMLIMIT.
+	// Bytes is the size of each cached file. MemoryLimit is the value of GOMEMLIMIT.
 	Bytes       int                  `json:"fileBytes"`
 	MemoryLimit string               `json:"memoryLimit"`
 	Samples     []PurgeRebuildSample `json:"samples"`
 }
 
-// PurgeRebuildSample is the result of one round: Rebuild builds the indexes, and Start opens the complete indexes.
+// PurgeRebuildSample is the result of one round. Rebuild is the process that builds the indexes, and Start is the
+// process that opens the complete indexes.
 type PurgeRebuildSample struct {
 	Rebuild IndexRun `json:"rebuild"`
 	Start   IndexRun `json:"start"`
-	// IndexBytes is the size of the index files on all disks after the first run.
+	// IndexBytes is the size in bytes of the index files on all disks after the process that builds them has ended.
 	IndexBytes int64 `json:"indexBytes"`
 }
 
-// IndexRun contains the time and the resources of a process that only completes indexes.
+// IndexRun contains the time and the resources that a process takes to complete the indexes. The process does nothing
+// else.
 type IndexRun struct {
 	Seconds float64 `json:"seconds"`
 	CPU     float64 `json:"cpuSeconds"`

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Ratio compares two things that were measured in turns. It is the median of the rounds' ratios. Each of these ratios
-// divides two figures of the same round, because the machine's speed changes between rounds.
+// Ratio compares two servers or pods that were measured in turn. Median is the median of the ratios of all rounds.
+// The ratio of a round divides two figures of the same round, because the machine's speed changes between rounds.
 //
 // Low and High are the least and the greatest ratio of a round. With n rounds, the true median is between them with a
 // probability of 1-2^(1-n): 94% with five rounds, 97% with six.
@@ -14,8 +14,8 @@ type Ratio struct {
 	Median, Low, High float64
 }
 
-// Paired returns the ratio of a to b. Each of the two contains a figure for each round. If only b is 0 in a round,
-// the ratio of this round is infinite. If both are 0, the round is left out.
+// Paired returns the ratio of a to b, each of which contains a figure for each round. If only the figure in b is 0,
+// the ratio of the round is infinite. If both figures are 0, Paired leaves out the round.
 func Paired(a, b []float64) Ratio {
 	var ratios []float64
 	for i := range min(len(a), len(b)) {
@@ -29,7 +29,7 @@ func Paired(a, b []float64) Ratio {
 	return Ratio{Median(ratios), slices.Min(ratios), slices.Max(ratios)}
 }
 
-// Tie returns true if the rounds do not agree on which of the two things is larger.
+// Tie returns true if the rounds do not agree on which of the two figures is larger.
 func (r Ratio) Tie() bool { return r.Low <= 1 && r.High >= 1 }
 
 // String returns the ratio as text, such as "1.45 (1.38-1.52)". A tie has a "=" before it.
@@ -41,7 +41,7 @@ func (r Ratio) String() string {
 	return text
 }
 
-// Values returns the values of a figure in all samples, in order.
+// Values returns one figure of each sample, in the order of the samples.
 func Values[S any](samples []S, figure func(S) float64) []float64 {
 	var list []float64
 	for _, s := range samples {

@@ -21,8 +21,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// fieldManager is the field manager that owns the annotations. Its name must not begin with kubectl. Flux takes over
-// the fields of such managers, and would end a drain that is not in git.
+// fieldManager is the field manager that owns the annotations. Its name must not begin with kubectl: Flux takes over
+// the fields of managers with such a name, and would end a drain that is not in git.
 const fieldManager = "cachenode-plugin"
 
 // New returns the command.

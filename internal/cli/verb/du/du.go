@@ -78,7 +78,7 @@ func run(
 	ctx context.Context, cluster *connect.Cluster, name string, q objects.Query, form *output.Flag, out io.Writer,
 ) error {
 	asked := q
-	asked.Groups *= 2 // a group that is small on one disk may be large on all disks together
+	asked.Groups *= 2 // ask for more, because a group that is small on one disk may be large in total
 	stores, problems, err := podobjects.Ask(ctx, cluster, name, asked)
 	if err != nil {
 		return err

@@ -126,14 +126,14 @@ type place struct {
 	refused string
 }
 
-// placeOf returns the place of a URL or a key while no disk has failed.
+// placeOf returns the place of a URL or a key, on the assumption that no disk has failed.
 func placeOf(cacheNode *v1alpha1.CacheNode, method, argument string) place {
 	p := locate(cacheNode, keyOf(cacheNode, method, argument))
 	p.refused = refusedHost(sites.Own(cacheNode.Spec).Hosts, argument)
 	return p
 }
 
-// locate returns the place of a key while no disk has failed. It is pure.
+// locate returns the place of a key, on the assumption that no disk has failed. It is pure.
 func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	plan := shard.NewPlan(effective.ShardDisks(cacheNode.Spec.Disks))
 	p := place{key: key, disk: plan.Tree().Owner([]byte(key))}

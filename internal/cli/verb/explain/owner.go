@@ -18,8 +18,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// owners are the pods of a key, for one zone if there are zones. They are the owner, the pod that answers if the
-// owner does not, and the owner before the last change.
+// owners contains the names of three pods: the owner of a key, the pod that answers if the owner does not, and the
+// owner before the last change. If there are zones, it contains the pods of one zone.
 type owners struct {
 	zone, owner, standIn, previous string
 }

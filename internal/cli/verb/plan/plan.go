@@ -176,7 +176,8 @@ func inCluster(
 // running describes what the pods of a CacheNode run, which may be older than its spec. The zero value is for a
 // CacheNode without pods.
 type running struct {
-	// tier says whether the pods have a memory tier. input is the hash of what the pods were created from.
+	// tier contains what the operator has chosen for these pods. input is the hash of the input of their pod template
+	// ([manifest.PodInput]).
 	tier  effective.Before
 	input string
 	// replicas is the wanted number of pods. claims contains the sizes of their claims by disk. Both are nil if they are
@@ -238,7 +239,8 @@ func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cach
 	return used, err
 }
 
-// spec returns the spec that the pods of a CacheNode run, as far as it affects what is cached.
+// spec returns the spec of now. If the revision of the pods is known, spec takes the fields that affect cached
+// objects from that revision.
 func (r running) spec(now effective.CacheNode) v1alpha1.CacheNodeSpec {
 	spec := *now.Spec.DeepCopy()
 	if r.revision != nil {
@@ -248,7 +250,8 @@ func (r running) spec(now effective.CacheNode) v1alpha1.CacheNodeSpec {
 	return spec
 }
 
-// orOf returns r. For values that are not known in r, it returns what the spec of a CacheNode asks for.
+// orOf returns r completed from the spec of a CacheNode: it sets the number of pods and the sizes of the claims if r
+// does not contain them.
 func (r running) orOf(cacheNode *v1alpha1.CacheNode) running {
 	if r.replicas == nil {
 		r.replicas = new(ptr.Deref(cacheNode.Spec.Replicas, 1))

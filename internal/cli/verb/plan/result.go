@@ -84,8 +84,8 @@ type move struct {
 	Bytes *int64  `json:"bytes,omitempty"`
 }
 
-// owners describes how many keys get another owner. For a time, the new owner fetches the objects of these keys from
-// the previous owner.
+// owners describes how many keys get another owner. During routing.handover, the new owner fetches requested objects
+// of these keys from the previous owner.
 type owners struct {
 	Ratio           float64 `json:"ratio"`
 	Least           float64 `json:"least"`

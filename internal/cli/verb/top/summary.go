@@ -33,7 +33,8 @@ type diskSummary struct {
 	FirstByte99 *latency `json:"firstByte99,omitempty"`
 }
 
-// latency is a bound of the histogram. Above is true if the time is above the highest bound.
+// latency is the time within which a share of the requests got their first byte, as a bound of the histogram. If
+// Above is true, the time is longer than Seconds, the highest bound.
 type latency struct {
 	Seconds float64 `json:"seconds"`
 	Above   bool    `json:"above,omitempty"`
