@@ -4,12 +4,14 @@ import "strings"
 
 // Annotations that a user sets on a CacheNode.
 const (
-	// AnnotationRestart replaces the pods, one after another, whenever its value changes.
+	// AnnotationRestart makes the operator replace the pods, one after another, whenever the value of the annotation
+	// changes.
 	AnnotationRestart = "cachenode.io/restart"
-	// AnnotationRetry tries a refused configuration again, whenever its value changes.
+	// AnnotationRetry makes the operator try a refused configuration again, whenever the value of the annotation
+	// changes.
 	AnnotationRetry = "cachenode.io/retry"
-	// AnnotationAcknowledged names a key movement that may proceed although it is larger than rollout.maxKeyMovement. Its
-	// value is status.keyMovement.name.
+	// AnnotationAcknowledged allows a key movement that is larger than rollout.maxKeyMovement. The value of the
+	// annotation is status.keyMovement.name.
 	AnnotationAcknowledged = "cachenode.io/acknowledged-key-movement"
 )
 

@@ -32,7 +32,7 @@ type CachePolicy struct {
 	// +optional
 	Query *Query `json:"query,omitempty"`
 
-	// bypass selects the requests that go to the origin past all caches. Their responses are not stored.
+	// bypass selects the requests that bypass all caches and go to the origin. Their responses are not stored.
 	// +optional
 	Bypass *Bypass `json:"bypass,omitempty"`
 
@@ -90,7 +90,8 @@ type CachePolicy struct {
 	// +kubebuilder:default=true
 	Revalidate *bool `json:"revalidate,omitempty"`
 
-	// minUses is how many requests it takes for an object to be cached (proxy_cache_min_uses). Range 1 to 1000, default 1.
+	// minUses is the number of requests for an object after which the object is cached (proxy_cache_min_uses). Range 1
+	// to 1000, default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -121,8 +122,8 @@ type CachePolicy struct {
 	Slice *Slice `json:"slice,omitempty"`
 
 	// statusHeaders adds X-Cache and X-Cache-Disk to responses, and X-Cache-Hop with routing.mode Sharded. X-Cache is
-	// HIT, MISS, EXPIRED, STALE, UPDATING or REVALIDATED. It is BYPASS for requests past the caches, and UNCACHED if
-	// neither the disk of the key nor another disk could serve the request. Default true.
+	// HIT, MISS, EXPIRED, STALE, UPDATING or REVALIDATED. It is BYPASS for requests that bypass the caches, and UNCACHED
+	// if neither the disk of the key nor another disk could serve the request. Default true.
 	// +optional
 	// +kubebuilder:default=true
 	StatusHeaders *bool `json:"statusHeaders,omitempty"`

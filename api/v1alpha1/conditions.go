@@ -61,8 +61,8 @@ const (
 	ReasonPodsNotReady = "PodsNotReady"
 	// ReasonAsExpected means that nothing is wrong.
 	ReasonAsExpected = "AsExpected"
-	// ReasonConfigRefused means that a pod refused the configuration. The other pods never ran it, and all pods run the
-	// previous configuration.
+	// ReasonConfigRefused means that a pod refused the configuration. No further pod takes this configuration, and all
+	// pods return to the previous configuration.
 	ReasonConfigRefused = "ConfigRefused"
 	// ReasonDiskFailed means that a disk of a pod is out of use and its keys are on the pod's other disks.
 	ReasonDiskFailed = "DiskFailed"
@@ -118,6 +118,6 @@ const (
 	// ReasonNodeLost means that a node is out of service and its pod waits to be recreated on another node.
 	ReasonNodeLost = "NodeLost"
 	// ReasonApplyFailed means that the operator lacks a permission, or that every pass has failed for 15 seconds.
-	// Another cause is that the operator's cache has not shown the operator's own writes for two minutes.
+	// Another cause is that the operator's informer cache has lagged behind the operator's own writes for two minutes.
 	ReasonApplyFailed = "ApplyFailed"
 )

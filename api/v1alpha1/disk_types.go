@@ -212,9 +212,9 @@ type ThreadPool struct {
 	Threads *int32 `json:"threads,omitempty"`
 
 	// maxQueue is the number of tasks that may wait for a thread. If the queue is full, a request goes to another disk
-	// of the pod. In the middle of a body this is not possible, so the response would break off. A connection never has
-	// more than one task in the queue. Therefore, maxQueue must not be less than listen.maxConnections. Range 256 to
-	// 1048576, default 65536.
+	// of the pod. This is not possible in the middle of a body: a full queue would then end the response early. To
+	// prevent this, maxQueue must not be less than listen.maxConnections, because a connection never has more than one
+	// task in the queue. Range 256 to 1048576, default 65536.
 	// +optional
 	// +kubebuilder:default=65536
 	// +kubebuilder:validation:Minimum=256

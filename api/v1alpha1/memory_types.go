@@ -7,10 +7,11 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // only whole responses with status 200 and a Content-Length. A request that the tier cannot answer goes to its disk,
 // as if there were no tier.
 type MemoryTier struct {
-	// enabled switches the tier on or off. By default, a new CacheNode has a tier. If size is unset too, there are two
-	// exceptions: io.mode is Workers, or Auto chooses Direct because all caches fit into memory. An existing CacheNode
-	// stays with or without a tier as before: an upgrade of the operator does not switch the tier on. The tier stays off
-	// if cache.key contains Method or URI, or if the default size would be below 16Mi. A change replaces the pods.
+	// enabled switches the tier on or off. By default, a new CacheNode has a tier. There are two exceptions if size is
+	// unset too. A new CacheNode has no tier if io.mode is Workers, or if Auto chooses Direct because all caches fit
+	// into memory. An existing CacheNode stays with or without a tier as before: an upgrade of the operator does not
+	// switch the tier on. The tier stays off if cache.key contains Method or URI, or if the default size would be below
+	// 16Mi. A change replaces the pods.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
@@ -50,8 +51,9 @@ type MemoryTier struct {
 	// after nginx has made it from a fresh object on the disk, or for the object's own lifetime if that is shorter. An
 	// object is not copied if its lifetime is shorter than 10s, or comes only from Expires. The first request after the
 	// end of this time starts a renewal of the copy. The old copy is served until the renewal ends. Objects that nobody
-	// requests during maxExtraAge leave the memory. An object that is requested only now and then is therefore served
-	// longer by at most twice maxExtraAge, plus ten seconds, plus the time of its renewal. At least 1s, default 30s.
+	// requests during maxExtraAge leave the memory. If an object is seldom requested, the tier therefore serves it
+	// longer than the disk would. The extra time is at most twice maxExtraAge, plus ten seconds, plus the duration of
+	// the renewal. At least 1s, default 30s.
 	// +optional
 	// +kubebuilder:default="30s"
 	MaxExtraAge Duration `json:"maxExtraAge,omitempty"`

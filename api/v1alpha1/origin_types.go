@@ -46,8 +46,8 @@ type Origin struct {
 	// +optional
 	TLS *OriginTLS `json:"tls,omitempty"`
 
-	// fallbackConcurrency is the maximum number of requests in each pod that go past their own disk at the same time
-	// (limit_conn). A request goes past its disk if the disk has failed, or if all threads and the queue of the disk are
+	// fallbackConcurrency is the maximum number of requests in each pod that fall back from their own disk at the same
+	// time (limit_conn). A request falls back if its disk has failed, or if all threads and the queue of the disk are
 	// full. A request that another disk can answer does not count. Above the limit, a request gets a stale copy, if the
 	// origin allows stale copies on errors, and otherwise 503 with Retry-After. So a failure of the disks does not
 	// become a failure of the origin. One limit applies to the requests on all ports, including requests that come

@@ -36,9 +36,10 @@ type Rollout struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// maxKeyMovement is the share of the keys, in percent, that an edit of the disks may move from one disk to another.
-	// Requests for moved keys are MISSes at first. An edit that would move more keys waits, and changes nothing until
-	// the annotation cachenode.io/acknowledged-key-movement on the CacheNode names the movement. The name is in
-	// status.keyMovement and in the output of "kubectl cachenode plan". Range 0 to 100. Unset means no limit.
+	// Requests for a moved key are MISSes until the new disk has stored the object. An edit that would move more keys
+	// waits, and changes nothing until the annotation cachenode.io/acknowledged-key-movement on the CacheNode names the
+	// movement. The name is in status.keyMovement and in the output of "kubectl cachenode plan". Range 0 to 100. Unset
+	// means no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100

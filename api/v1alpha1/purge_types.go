@@ -142,9 +142,9 @@ type CachePurgeStatus struct {
 	Number int64 `json:"number,omitempty"`
 
 	// phase is Pending, Applied, Settled or Failed. Applied means that no pod serves the purged objects any more, and
-	// that an old response that arrives later is removed as soon as it is stored. Settled means that no matching
-	// response is left that the origin sent before the purge or within spec.purge.grace after it. Failed means that the
-	// purge was not carried out; message contains the reason.
+	// that an old response that arrives later is removed as soon as it is stored. Settled means that no cache contains a
+	// matching response that the origin sent before the purge or within spec.purge.grace after the purge. Failed means
+	// that the purge was not carried out; message contains the reason.
 	// +optional
 	Phase PurgePhase `json:"phase,omitempty"`
 
@@ -288,9 +288,9 @@ const (
 
 // Purge configures how purges work. Purges are always enabled.
 type Purge struct {
-	// grace is the time within which responses that the origin made before a purge must have arrived. This time begins
-	// when the purge is applied. During this time, objects that match the purge are not cached. Range 2s to 10m, default
-	// 10s.
+	// grace is the longest time for which responses that the origin made before a purge may still arrive. This time
+	// begins when the purge is applied. During this time, objects that match the purge are not cached. Range 2s to 10m,
+	// default 10s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2s') && duration(self) <= duration('10m')",message="grace: must be from 2s to 10m"
 	Grace Duration `json:"grace,omitempty"`

@@ -6,10 +6,10 @@ package v1alpha1
 type Routing struct {
 	// mode is Local or Sharded. With Local, each pod caches every key for itself. With Sharded, the pods share the keys.
 	// Any pod accepts any request, and the pod that owns the key answers it, through at most one hop. The size of the
-	// cache then grows with the number of pods, and the origin gets one request for an object. Default Sharded for a new
-	// CacheNode with more than one replica, or with placement.perNode. Several pods that already run with Local keep
-	// this mode until you set mode, scope or tls. Pods that already share keys keep Sharded, even if their number falls.
-	// status.tuning shows the mode and the reason.
+	// cache then grows with the number of pods, and the origin gets one request for an object instead of one from each
+	// pod. Default Sharded for a new CacheNode with more than one replica, or with placement.perNode. Several pods that
+	// already run with Local keep this mode until you set mode, scope or tls. Pods that already share keys keep Sharded,
+	// even if their number falls. status.tuning shows the mode and the reason.
 	// +optional
 	Mode RoutingMode `json:"mode,omitempty"`
 

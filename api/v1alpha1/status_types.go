@@ -49,7 +49,7 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	Size string `json:"size,omitempty"`
 
-	// disks says which share of the keys each disk has, and in how many pods it is healthy.
+	// disks shows, for each disk, its share of the keys and the number of pods in which it is healthy.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -63,7 +63,7 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	Tuning []string `json:"tuning,omitempty"`
 
-	// routing shows how many pods own keys, and until when a hand-over lasts. Unset with routing.mode Local.
+	// routing shows how many pods own keys, and when a hand-over ends. Unset with routing.mode Local.
 	// +optional
 	Routing *RoutingStatus `json:"routing,omitempty"`
 
@@ -88,7 +88,7 @@ type CacheNodeStatus struct {
 	// +optional
 	Refusal *Refusal `json:"refusal,omitempty"`
 
-	// listenerCertificate is the certificate of listen.tls, as the operator read it last. Unset without listen.tls.
+	// listenerCertificate describes the certificate of listen.tls that the operator read last. Unset without listen.tls.
 	// +optional
 	ListenerCertificate *CertificateStatus `json:"listenerCertificate,omitempty"`
 
@@ -129,12 +129,13 @@ type RoutingStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	Applied string `json:"applied,omitempty"`
 
-	// handoverUntil is the time until which pods fill keys from the previous owners. Unset if no hand-over is under way.
+	// handoverUntil is the time at which the hand-over ends. Until then, pods fetch requested objects of their new keys
+	// from the previous owners. Unset if no hand-over is under way.
 	// +optional
 	HandoverUntil *metav1.Time `json:"handoverUntil,omitempty"`
 }
 
-// DiskStatus is what the operator knows about a disk over all pods.
+// DiskStatus describes a disk as the operator observes it in all pods.
 type DiskStatus struct {
 	// name is the disk's name.
 	// +required
@@ -161,8 +162,9 @@ type DiskStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	FileSystem string `json:"fileSystem,omitempty"`
 
-	// advice shows what a hit costs on a disk that is prepared like this, and which changes would make hits cheaper or
-	// the cache larger. Unset for disks that are well prepared. For SSD and NVMe, there is no advice about reads.
+	// advice shows what a hit costs on the disk as it is formatted and mounted, and which changes would make hits
+	// cheaper or the cache larger. Unset for disks that are well prepared. For SSD and NVMe, there is no advice about
+	// reads.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Advice string `json:"advice,omitempty"`

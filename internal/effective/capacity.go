@@ -30,8 +30,8 @@ func MaxSize(d v1alpha1.Disk) int64 {
 	return max(min(limit, d.Size.Value()-MinFree(d))/mebibyte*mebibyte, mebibyte)
 }
 
-// writeRate is the highest write rate of a disk of each kind, in bytes a second. The rates are estimates on the high
-// side.
+// writeRate is the highest write rate of a disk of each kind, in bytes a second. The rates are estimates that are
+// rather too high than too low.
 var writeRate = map[v1alpha1.Media]int64{
 	v1alpha1.HDD:  150 * mebibyte,
 	v1alpha1.SSD:  500 * mebibyte,
@@ -55,9 +55,10 @@ func MinFree(d v1alpha1.Disk) int64 {
 }
 
 // KeysZone returns the size of a disk's index in bytes. By default it is the size of the disk divided by 4096, which
-// is 256 MiB for 1 TiB, as in the article (docs/concepts/thread-pools.md). A disk full of objects of half a mebibyte
-// fits into this index. The size depends on nothing in the spec that can change while nginx runs, because nginx
-// creates a new, empty zone if the size changes. If the file system grows, the disk gets a new zone.
+// is 256 MiB for 1 TiB, as in the article (docs/concepts/thread-pools.md). An index of this size can hold all keys of
+// a disk that is full of objects of half a mebibyte. The size depends on nothing in the spec that can change while
+// nginx runs, because nginx creates a new, empty zone if the size changes. If the file system grows, the disk gets a
+// new zone.
 func KeysZone(d v1alpha1.Disk) int64 {
 	if d.Cache.KeysZone != nil {
 		return d.Cache.KeysZone.Value()

@@ -104,8 +104,8 @@ func perCore(io v1alpha1.IO) int32 {
 
 // Workers returns the number of nginx's workers in a pod with a number of cores. It is 0 if cores is 0, which means
 // that the number of cores is not known: nginx then uses "auto". The number of workers does not depend on the state
-// of disks. If it changed, the kernel would still give connections to the sockets of old workers that wait for a
-// disk.
+// of disks. If a reload changed the number, the kernel would still give connections to the listening sockets of old
+// workers, which may wait for a disk.
 func Workers(io v1alpha1.IO, cores int32) int32 {
 	return max(min(perCore(io)*cores, mostWorkers), cores)
 }

@@ -28,8 +28,8 @@ func Of(cacheNode *v1alpha1.CacheNode, before Before) CacheNode {
 	return e
 }
 
-// Before returns the choices that are in effect for this CacheNode. After an edit, they are the argument before of
-// [Of].
+// Before returns the choices that are in effect for this CacheNode. After an edit, the caller passes them to [Of] as
+// the argument before.
 func (c CacheNode) Before() Before {
 	before := Before{Serving: WithoutTier, Routing: c.Spec.Routing.Mode}
 	switch {

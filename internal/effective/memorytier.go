@@ -56,8 +56,9 @@ func HasMemoryTier(spec v1alpha1.CacheNodeSpec) bool {
 	return ptr.Deref(spec.MemoryTier.Enabled, false) && spec.MemoryTier.Size != nil
 }
 
-// keyOf returns the part of a cache key with which the memory tier cannot work; "" if there is none. The tier
-// requests an object by another method (HEAD), and by subrequests, which have their own URIs.
+// keyOf returns the part of a cache key with which the memory tier cannot work, Method or URI; "" if the key contains
+// neither. The tier cannot work with them, because it requests an object by another method (HEAD), and by
+// subrequests, which have their own URIs.
 func keyOf(key []v1alpha1.KeyPart) v1alpha1.KeyPart {
 	for _, part := range []v1alpha1.KeyPart{v1alpha1.KeyMethod, v1alpha1.KeyURI} {
 		if slices.Contains(key, part) {

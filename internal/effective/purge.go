@@ -14,7 +14,8 @@ func TagHeaders(spec v1alpha1.CacheNodeSpec) []string {
 	return []string{"Surrogate-Key", "Cache-Tag"}
 }
 
-// PurgeGrace returns for how long after a purge responses may still arrive that the origin made before the purge.
+// PurgeGrace returns the time after a purge within which responses that the origin made before the purge may still
+// arrive.
 func PurgeGrace(spec v1alpha1.CacheNodeSpec) time.Duration {
 	if spec.Purge.Grace != "" {
 		return Duration(spec.Purge.Grace)

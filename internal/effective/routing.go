@@ -27,8 +27,8 @@ const FindsPods = 3 * time.Second
 // the DNS servers again after ten to twenty seconds.
 const FindsPodsByName = 15 * time.Second
 
-// Handover returns the time for which keys that have moved are filled from their previous disk or pod; 0 if there is
-// no hand-over.
+// Handover returns the duration of a hand-over; 0 if there is none. During a hand-over, requested objects of moved
+// keys are fetched from the previous disk or pod of the keys.
 func Handover(r v1alpha1.Routing) time.Duration { return Duration(HandoverText(r)) }
 
 // HandoverText returns the result of Handover as a text, in the form in which a person writes it in a spec.

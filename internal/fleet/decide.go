@@ -9,14 +9,15 @@ import (
 // once.
 const joinWait = 30 * time.Second
 
-// announceWait is the maximum duration of the first step of a change. The step takes that long if some pods do not
-// learn of the change.
+// announceWait is the maximum duration of the first step of a change of owners; see [Decide]. The step takes that
+// long if some pods do not learn of the change.
 const announceWait = 10 * time.Second
 
 // Pod is a pod as the operator sees it.
 type Pod struct {
 	Ordinal int
-	// Able is true if the pod can answer other pods: the pod was created for this, and its agent supports it.
+	// Able is true if the pod can answer requests from other pods: the pod was created for this, and its agent supports
+	// it.
 	Able bool
 	// Unasked is true until the pod's agent has reported its features.
 	Unasked bool
@@ -52,7 +53,8 @@ type Input struct {
 	Pods  []Pod
 	// Replicas is the wanted number of pods.
 	Replicas int
-	// Handover is the time for which pods fill keys from previous owners; 0 if there is no hand-over.
+	// Handover is the time for which pods fetch requested objects from the previous owners of their keys; 0 if there is
+	// no hand-over.
 	Handover time.Duration
 	// Known is true if all ready pods already use State to route requests.
 	Known bool
@@ -73,7 +75,8 @@ type Decision struct {
 	Keep int
 	// Guard shows whether pods may be evicted.
 	Guard Guard
-	// Announced is true in the first step of a change, until all pods know from which pods they may have to fill keys.
+	// Announced is true in the first step of a change, until all pods know from which previous owners they may have to
+	// fetch objects.
 	Announced bool
 	// After is the time to wait until the next call of Decide, if nothing changes before; 0 means that no further call
 	// is needed.
@@ -85,13 +88,14 @@ type Decision struct {
 // The first pods become members when all ready pods are able to answer other pods. Later, a pod becomes a member when
 // it is ready. It stays a member while it is restarted, and its stand-ins answer in the meantime. It stops being a
 // member when it is scaled away. A member is away while its node is cordoned, or while none of its disks can be used.
-// It then stays away until it is ready again. If all members would be away, no member counts as away. While pods that
-// leave hand their keys over, no pod joins.
+// It then stays away until it is ready again. If all members would be away, no member counts as away. While leaving
+// pods hand their keys over, no pod joins.
 //
-// A pod that gets keys by a change fills them from the pod that had them before. A change has two steps. In the first
-// step, the present owners still own the keys, and also become the previous owners. When all pods know that, the
-// second step gives the keys to the new owners. Without the first step, a pod that knows of the change could ask a
-// pod that does not know of it. The asked pod would then fetch the object from the origin.
+// A pod that gets keys by a change fetches requested objects of these keys from the pod that had the keys before. A
+// change has two steps. In the first step, the present owners still own the keys, and also become the previous
+// owners. When all pods know that, the second step gives the keys to the new owners. Without the first step, a pod
+// that knows of the change could ask a pod that does not know of it. The asked pod would then fetch the object from
+// the origin.
 func Decide(in Input) Decision {
 	if in.Zoned {
 		return decideZones(in)
@@ -176,7 +180,7 @@ func (in Input) isAway(ordinal int) bool {
 	return pod.Leaves || pod.Spent || !owns && (pod.ReadySince.IsZero() || !pod.Able)
 }
 
-// hold sets Keep, so that the pods from which other pods fill keys are not scaled away.
+// hold sets Keep, so that the pods from which other pods fetch objects during a hand-over are not scaled away.
 func (d *Decision) hold(in Input) {
 	for _, pod := range in.Pods {
 		if pod.ReadySince.IsZero() || !slices.Contains(d.State.Previous.Present(), pod.Ordinal) {
@@ -214,7 +218,7 @@ func (d *Decision) members(in Input) []int {
 		d.lookAgain(joinWait - waiting)
 		return members
 	}
-	if len(joining) > 0 && len(in.leaving(joining)) > 0 { // the pods that leave would no longer be asked
+	if len(joining) > 0 && len(in.leaving(joining)) > 0 { // after a change, no pod would ask the leaving pods
 		d.lookAgain(in.State.Until.Sub(in.Now))
 		return members
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 // Disks are the disks that shared the keys of a pod before the last change of the disks. If a key has moved to
-// another disk of the pod, the pod fills the key from these disks.
+// another disk of the pod, the pod fetches the object of the key from the key's disk in this list.
 type Disks struct {
 	// Members are the disks with their weights, sorted by name.
 	Members []Disk `json:"members,omitempty"`
-	// Until is the time at which the pods stop filling keys from these disks. The operator then removes the list.
+	// Until is the time at which the pods stop fetching objects from these disks. The operator then removes the list.
 	Until time.Time `json:"until,omitzero"`
 	// UnderWay is true until all pods have applied the change. When it becomes false, the hand-over begins once more,
 	// with a later Until.
@@ -60,8 +60,8 @@ func (d Disks) check() error {
 // DisksInput contains everything on which [DecideDisks] depends.
 type DisksInput struct {
 	State State
-	// Had are the disks of the revision that the pods have run. Wanted are the disks of the revision that is being
-	// rolled out. When the rollout has reached all pods for which it waits, both lists are the same.
+	// Had are the disks of the revision that the pods have run so far. Wanted are the disks of the revision that is
+	// being rolled out. When the rollout has reached all pods for which it waits, both lists are the same.
 	Had, Wanted []shard.Member
 	// Starts is true if a pod was created lately and is not ready.
 	Starts   bool
@@ -69,9 +69,9 @@ type DisksInput struct {
 	Now      time.Time
 }
 
-// DecideDisks decides from which disks pods fill the keys that a change moves to other disks. The pods do so from the
-// moment at which the first pod applies the change until the hand-over of the last pod ends. after is the time to
-// wait until the next call, if nothing changes before; 0 means that no further call is needed.
+// DecideDisks decides from which disks pods fetch the objects of keys that a change moves to other disks. The pods do
+// so from the moment at which the first pod applies the change until the hand-over of the last pod ends. after is the
+// time to wait until the next call, if nothing changes before; 0 means that no further call is needed.
 func DecideDisks(in DisksInput) (next State, after time.Duration) {
 	next = in.State
 	before, disks := disksOf(in.Had), in.State.Disks

@@ -1,7 +1,7 @@
 // Package fleet decides which pods of a CacheNode own keys. It is pure.
 //
-// The package may import naming and shard. If there is a new reason for a pod to own keys or not, add a field to Pod
-// and a case to Decide.
+// The package may import naming and shard. For each new reason why a pod owns or does not own keys, add a field to
+// Pod and a case to Decide.
 package fleet
 
 import (
@@ -29,8 +29,8 @@ type Owners struct {
 // Fleet describes the pods with which a pod shares keys. The operator writes it, and the agent reads it.
 type Fleet struct {
 	Owners
-	// Previous are the owners before the last change. Keys that have moved are filled from these owners. Previous is
-	// empty if there is no hand-over.
+	// Previous are the owners before the last change. During a hand-over, pods fetch requested objects of moved keys
+	// from these owners. Previous is empty if there is no hand-over.
 	Previous Owners `json:"previous,omitzero"`
 	// Zones are the owners in each zone, if every zone has its own copy of a key. Owners and Previous are then empty.
 	Zones map[string]Zone `json:"zones,omitempty"`

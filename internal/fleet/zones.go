@@ -6,7 +6,7 @@ import (
 )
 
 // decideZones decides for each zone separately. A hand-over in one zone lasts until the hand-overs in all zones end.
-// If the pods shared keys across all zones until now, they fill keys from each other once more.
+// If the pods shared the keys across all zones until now, this decision begins one last hand-over across zones.
 func decideZones(in Input) Decision {
 	d := Decision{State: State{Fleet: Fleet{Zones: map[string]Zone{}, Disks: in.State.Disks, Serial: in.State.Serial}}}
 	changed := in.State.Zones == nil && !in.State.IsZero()

@@ -96,7 +96,7 @@ func (d *decision) gatewayOf(ref gw.ParentReference, namespace string) *gw.Gatew
 	return &d.Gateways[i]
 }
 
-// hostsOf returns the listeners that a reference to a Gateway means. For each listener, it returns the hosts that
+// hostsOf returns the listeners that a reference to a Gateway selects. For each listener, it returns the hosts that
 // both the listener and the route accept. If there is no such listener, refused is the reason.
 func (d *decision) hostsOf(ref gw.ParentReference, g *gw.Gateway, r *gw.HTTPRoute) (
 	hosts map[*listener][]routes.Host, refused *problem,

@@ -28,8 +28,9 @@ func (d *decision) allows(allowed *gw.RouteNamespaces, own, namespace string) bo
 	}
 }
 
-// grants returns true if a ReferenceGrant in the given namespace allows references to an object of the core API group
-// there. from contains the kind and the namespace of the objects that refer to it.
+// grants returns true if a ReferenceGrant in the given namespace allows references to an object in the same
+// namespace. The object is of the core API group. from contains the kind and the namespace of the objects that refer
+// to it.
 func (d *decision) grants(from gw.ReferenceGrantFrom, kind gw.Kind, namespace, name string) bool {
 	return slices.ContainsFunc(d.Grants, func(g gw.ReferenceGrant) bool {
 		return g.Namespace == namespace && slices.Contains(g.Spec.From, from) &&

@@ -15,7 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// compiled is a route in the form of the table, with its problems; each problem is nil if there is none.
+// compiled is a route in the form that the table of routes contains, with the problems of the route. Each problem is
+// nil if there is none.
 type compiled struct {
 	route routes.Route
 	// refused says why no rule can be served. partial says which rules are left out. unresolved says which backend
@@ -72,8 +73,8 @@ func (d *decision) site(r *gw.HTTPRoute) string {
 	return digits(d.Namespaces[r.Namespace].UID, 12) + "." + digits(r.UID, 8) + "." + r.Name
 }
 
-// rule returns a rule without its backends. problem says which part of the rule is not supported; "" if there is
-// none.
+// rule converts a rule of an HTTPRoute into a rule of the table, without its backends. problem says which part of the
+// rule is not supported; "" if there is none.
 func (d *decision) rule(at string, r gw.HTTPRouteRule) (rule routes.Rule, problem string) {
 	switch {
 	case r.Timeouts != nil:
@@ -110,7 +111,8 @@ func (d *decision) rule(at string, r gw.HTTPRouteRule) (rule routes.Rule, proble
 // headerName matches the names of headers for which nginx has variables.
 var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
 
-// match returns a match. problem says which part of the match is not supported; "" if there is none.
+// match converts a match of an HTTPRoute into a match of the table. problem says which part of the match is not
+// supported; "" if there is none.
 func match(at string, m gw.HTTPRouteMatch) (match routes.Match, problem string) {
 	match.Path = routes.Path{Value: "/"}
 	if m.Path != nil {

@@ -7,7 +7,8 @@ import (
 )
 
 // Action is what is done with a request that a rule answers: a backend gets it, with some headers changed. Pods tell
-// each other the ID of the action of a request. An action that a pod does not know is one of another revision.
+// each other the ID of the action of a request. If a pod does not know an action, the action belongs to another
+// revision.
 type Action struct {
 	// ID is a hash of the other fields.
 	ID string `json:"-"`
@@ -46,8 +47,8 @@ func (r Route) RuleID(rule int) string { return hash([]any{r.ID(), rule}) }
 const variantMark = ".."
 
 // site returns the site for the responses of a backend of a rule. It depends on the conditions that decide between
-// rules for the same URL, and on the backend if there is a choice, but not on the position of the rule: another rule
-// before it changes no key.
+// rules for the same URL, and on the backend if the rule has several backends. It does not depend on the position of
+// the rule, so a new rule before this rule changes no key.
 func (r Route) site(of Rule, b Backend) string {
 	type condition struct {
 		Method         string

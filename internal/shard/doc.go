@@ -7,8 +7,8 @@
 // split_clients. Weighted rendezvous hashing on names gives each slot to a member (Thaler and Ravishankar, 1998; the
 // weighted form of Schindelhauer and Schomaker, 2005). Each member has a quota: the number of slots that is in
 // proportion to its weight. If the best member for a slot already has all slots of its quota, the slot goes to the
-// next best member. So each member gets exactly its quota. Adding, removing or reweighting a member moves few more
-// slots than the minimum: TestMovement checks how many.
+// next best member. So each member gets exactly its quota. Adding, removing or reweighting a member moves only a few
+// more slots than the minimum; TestMovement checks the number.
 //
 // nginx scans the ranges of a split_clients block in order, and 10,000 slots make thousands of ranges. [Plan.Tree]
 // therefore arranges the ranges in two levels, with at most a hundred ranges in each block.

@@ -10,7 +10,7 @@ import (
 // disk.
 type Movement struct {
 	// Name identifies the movement. It is a hash of both plans; "" if no keys move. An acknowledgement of one movement
-	// is therefore not valid for an edit that leads to the same disks from other disks.
+	// is therefore not valid for an edit that begins with other disks, even if it leads to the same disks.
 	Name  string
 	Moves []Move
 	// Slots is the sum of the moves. Least is the smallest sum that is possible with the shares of the new plan. Both

@@ -214,8 +214,8 @@ func quotas(members []Member, slots int) []int {
 	return quota
 }
 
-// feedTheSmallest gives one slot to each member that has none, and takes the slot from the largest quota. Otherwise
-// such a disk would be mounted and never used.
+// feedTheSmallest gives one slot to each member that has none, and takes the slot from the largest quota. Otherwise a
+// disk without slots would be mounted and never used.
 func feedTheSmallest(quota []int) {
 	for i, q := range quota {
 		if q > 0 {

@@ -1,11 +1,11 @@
 // Package sites defines what a CacheNode serves: the hosts, the origin and the cache policy of each site. No other
-// package reads them from a spec: code that serves a site gets a [Site]. A CacheNode has one site, its own. The
-// package is pure.
+// package reads them from a spec: code that serves a site gets a [Site]. A CacheNode may have a site of its own
+// ([Own]), and its routes have other sites ([OfRoutes]). The package is pure.
 //
 // A value that depends on a site and on nothing else belongs here, such as [Site.LockTimeout].
 //
-// It may import the packages of names, shard, fleet and effective. Only this package reads the fields that each site
-// will have for itself.
+// It may import the packages of names, shard, fleet and effective. Only this package reads the fields of a spec that
+// describe a site.
 package sites
 
 import (

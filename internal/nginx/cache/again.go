@@ -26,28 +26,28 @@ const (
 	// once is the gateway's location for requests with unknown methods. onceVariable is 1 for such requests.
 	once         = "@once"
 	onceVariable = "$is_sent_once"
-	// timesAgain is how often a request is sent again. Including the first time, a single address gets a request six
-	// times. If one of a Service's three endpoints goes away, fewer than one in 700 requests goes to that endpoint all
-	// six times.
+	// timesAgain is the maximum number of times that a request is sent again. Including the first time, a single address
+	// gets a request up to six times. If one of a Service's three endpoints goes away, fewer than one in 700 requests
+	// goes to that endpoint all six times.
 	timesAgain = 5
 )
 
 // nginx counts failures by address, but the address of a Kubernetes Service can lead to several endpoints. If the
 // origin does not answer a request, nginx marks all addresses to which the request was sent as failed, although they
-// answer other requests. Also, another endpoint behind the single address of a Service would have answered.
+// answer other requests. Also, another endpoint behind the single address of a Service could have answered.
 //
-// Therefore each address is in the upstream a second time, as a backup that never counts as failed. So nginx asks an
-// address that has failed after all other addresses. If the spec has backups of its own, that is not possible,
-// because nginx has only one group of backups. In that case, a request goes to the upstream againName if no server is
-// left for it. A request that is safe to send twice and got no byte also goes to this upstream, whatever servers the
-// spec has. A request that timed out is not tried again. Otherwise the client would wait for a second timeout, and a
-// slow origin would get a second request.
+// Therefore each address is in the upstream a second time, as a backup that never counts as failed. So nginx asks a
+// failed address last, after all other addresses. If the spec has backups of its own, that is not possible, because
+// nginx has only one group of backups. In that case, a request goes to the upstream againName if no server is left
+// for it. A request that is safe to send twice, and got no byte of a response, also goes to this upstream, whatever
+// servers the spec has. A request that timed out is not tried again. Otherwise the client would wait for a second
+// timeout, and a slow origin would get a second request.
 //
-// A request with a body is not sent to againName, because the body passes through and cannot be sent again. But nginx
-// itself asks another server if the first one closed the connection, even after the whole request was sent. It does
-// not do so for the methods POST, PATCH and LOCK. It treats every other method as idempotent (RFC 9110, section
-// 9.2.2), also methods that it does not know. Therefore requests with unknown methods go to a location that asks no
-// other server.
+// A request with a body is not sent to againName, because nginx passes the body through without keeping it, and so
+// cannot send it again. But nginx itself asks another server if the first one closed the connection, even after the
+// whole request was sent. It does not do so for the methods POST, PATCH and LOCK. It treats every other method as
+// idempotent (RFC 9110, section 9.2.2), also methods that it does not know. Therefore requests with unknown methods
+// go to a location that asks no other server.
 
 // lastly returns the servers that nginx asks after all others have failed.
 func (b backend) lastly() []v1alpha1.OriginServer {
@@ -101,8 +101,8 @@ func (b backend) againUpstream() conf.Block {
 	return conf.Block{conf.B("upstream", conf.Literals(b.againName()), append(upstream, b.originKeepalive()...)...)}
 }
 
-// againMaps returns the maps that decide which requests are sent again. If no server was left, $upstream_addr ends
-// with the name of the upstream.
+// againMaps returns the maps that decide which requests are sent again. If nginx found no server to ask,
+// $upstream_addr ends with the name of the upstream.
 func (m gatewayMaps) againMaps() conf.Block {
 	if !m.backend.asksAgain() {
 		return nil
@@ -111,8 +111,8 @@ func (m gatewayMaps) againMaps() conf.Block {
 		"$upstream_bytes_received/$upstream_addr"
 	rows := conf.Block{
 		conf.D("default", conf.Literal(failed)),
-		// The request was sent to no server. Before " : ", the variable lists the pods and disks from which the object
-		// could not be filled.
+		// The request was sent to no server. Before " : ", $upstream_addr lists the pods and disks that the gateway has
+		// asked for the object in vain.
 		conf.Row(conf.Expression("~^[^:]*:0*:.*/(?:.* : )?"+m.backend.name+"$"), conf.Literal(again)),
 	}
 	if m.backend.triesAgain() {
@@ -165,7 +165,8 @@ func (g gateway) unready() conf.Block {
 	}
 }
 
-// unreadyMap returns the map for orUnready. If no server was left, $upstream_addr ends with the name of the upstream.
+// unreadyMap returns the map for orUnready. If nginx found no server to ask, $upstream_addr ends with the name of the
+// upstream.
 func (m gatewayMaps) unreadyMap() conf.Directive {
 	return conf.Map("$upstream_addr", orUnready,
 		conf.D("default", conf.Literal(failed)),

@@ -50,8 +50,8 @@ func (s site) renewsInBackground() bool {
 }
 
 // backgroundMaps returns the maps for renewals in the background. They define what a renewal requests from the
-// gateway, and the key of the copy. nginx counts the bytes of a client's request, but not those of its subrequests,
-// so $request_length is 0 for a subrequest.
+// gateway, and the key of the copy. The maps recognize a subrequest by its $request_length of 0, because nginx counts
+// the bytes of a client's request, but not the bytes of its subrequests.
 func (m gatewayMaps) backgroundMaps() conf.Block {
 	if !m.renewsInBackground() {
 		return nil

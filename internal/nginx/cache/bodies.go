@@ -17,10 +17,10 @@ const (
 )
 
 // Over HTTP/2 and HTTP/3, a request can have a body that no header announces. The end of a request without a body may
-// come in a packet after its header. So a server for clients cannot tell at once whether such a GET has a body. It
-// treats the GET as a request that a cache may answer. It waits for the end of the request before it asks the gateway
-// or another pod, and refuses a body of more than largestSurprise with 413. After that, the server knows the length
-// of the body and sends the length on. The first request to another pod has no body.
+// come in a packet after its header. So a server for clients cannot tell at once whether a GET over these protocols
+// has a body. It treats the GET as a request that a cache may answer. It waits for the end of the request before it
+// asks the gateway or another pod, and refuses a body of more than largestSurprise with 413. After that, the server
+// knows the length of the body and sends the length on. A lookup in another pod is sent without the body.
 //
 // The gateway passes a GET with a body on without the conditions and ranges that the cache has added. It marks the
 // response as not to be stored.
@@ -64,7 +64,7 @@ func toBody() conf.Block {
 	}
 }
 
-// bodyLocation returns the location withBody. There, the origin's own X-Accel-Expires does not count.
+// bodyLocation returns the location withBody. In this location, the origin's own X-Accel-Expires has no effect.
 func (g gateway) bodyLocation() conf.Directive {
 	block := conf.Block{
 		setHeader("Host", conf.Expression("$http_host")), setHeader("Connection", conf.Expression("")),

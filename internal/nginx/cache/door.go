@@ -51,9 +51,9 @@ func (d door) ownControl() conf.Block {
 		addHeader("Cache-Control", conf.Expression(clientVariable)))
 }
 
-// hidden hides response headers from clients: the origin's headers with names that we set, and the headers in more.
-// Other pods see all headers except the headers in more and the headers with CacheNode's own names. The gateway also
-// hides CacheNode's own names, but stored objects may contain them.
+// hidden hides response headers from clients: headers of the origin that have the same name as a header that
+// CacheNode sets, and the headers in more. Other pods see all headers except the headers in more and the headers with
+// CacheNode's own names. The gateway also hides CacheNode's own names, but stored objects may contain them.
 func (d door) hidden(more ...string) conf.Block {
 	var block conf.Block
 	if !d.toPeers {
@@ -166,7 +166,7 @@ func (d door) forwarded() conf.Block {
 		setHeader("X-Forwarded-For", d.forwardedFor()),
 		setHeader("X-Forwarded-Host", forwardedHost),
 		setHeader("X-Forwarded-Proto", proto),
-		// For the gateway; these headers are empty in a location without a cache.
+		// The next headers are for the gateway; they are empty in a location without a cache.
 		setHeader(stateHeader, state),
 		setHeader(diskHeader, conf.Expression(gatewayDisk)),
 		setHeader(fillHeader, from), setHeader(formerHeader, former),

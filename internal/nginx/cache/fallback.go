@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// fallbackHeader tells the gateway that a request falls back: it has gone past its own disk. fallsBack is the value
-	// of the header: "1" or "". The value stays the same in all further steps of the request.
+	// fallbackHeader tells the gateway that a request falls back, which means that its own disk could not serve it.
+	// fallsBack is the value of the header: "1" or "". The value stays the same in all further steps of the request.
 	fallbackHeader    = "X-CacheNode-Fallback"
 	fallbackInRequest = "$http_x_cachenode_fallback"
 	fallsBack         = "$falls_back"
@@ -29,20 +29,20 @@ const (
 	rejectedVariable = "$rejected"
 )
 
-// The gateway limits how many requests go past their own disk at the same time (origin.fallbackConcurrency). It
-// counts the requests of all ports together. nginx evaluates limit_conn only once for each request, so the servers in
-// front of the gateway can use limit_conn for other limits. In the gateway, limit_conn is in each location in which
-// such a request may ask the origin, or may wait for another request that asks it. The requests that the gateway then
-// sends to itself for an expired object go to other locations. So each request counts once.
+// The gateway limits the number of requests that fall back at the same time (origin.fallbackConcurrency). It counts
+// the requests of all ports together. nginx evaluates limit_conn only once for each request, so the servers in front
+// of the gateway can use limit_conn for other limits. In the gateway, limit_conn is in each location in which such a
+// request may ask the origin, or may wait for another request that asks it. The requests that the gateway then sends
+// to itself for an expired object go to other locations. So each request counts once.
 //
 // A response from a disk does not count. A later slice does not count either: the response to the client has begun,
 // and a rejection would cut it.
 
-// A worker that ends accepts no more connections, and then its own requests cannot reach the gateway. These requests
+// A worker that shuts down accepts no more connections, so its own requests cannot reach the gateway. These requests
 // go directly to the origin. They are not counted, and do not have the headers for the gateway.
 
 // falls sets fallsBack. It is used in the first location of a request, and in the locations that a request reaches
-// after it has gone past its disk.
+// after its own disk could not serve it.
 func falls(value conf.Argument) conf.Directive {
 	return set(fallsBack, value)
 }
@@ -65,13 +65,12 @@ func (m gatewayMaps) fallbackMaps() conf.Block {
 	}
 }
 
-// fallbackLimit limits the requests in a location of the gateway that have gone past their own disk.
+// fallbackLimit limits the requests in a location of the gateway that fall back.
 func (g gateway) fallbackLimit() conf.Directive {
 	return conf.D("limit_conn", conf.Literal(fallbacksZone), conf.Int(ptr.Deref(g.Origin.FallbackConcurrency, 1)))
 }
 
-// orRejected limits the requests that have gone past their own disk, in a location for objects that the cache does
-// not have.
+// orRejected limits the requests that fall back, in a location for objects that the cache does not have.
 func (g gateway) orRejected() conf.Block {
 	return conf.Block{
 		g.fallbackLimit(),
@@ -79,9 +78,9 @@ func (g gateway) orRejected() conf.Block {
 	}
 }
 
-// orStale limits the requests that have gone past their own disk, in a location for expired objects. A rejection has
-// the same effect as an origin that does not answer; see renewal.go. The client gets a stale copy if the stored
-// response allows that. Otherwise the request comes back, and finally reaches a location with orRejected.
+// orStale limits the requests that fall back, in a location for expired objects. A rejection has the same effect as
+// an origin that does not answer; see renewal.go. The client gets a stale copy if the stored response allows that.
+// Otherwise the request comes back, and finally reaches a location with orRejected.
 func (g gateway) orStale() conf.Block {
 	return conf.Block{g.fallbackLimit(), conf.D("limit_conn_status", conf.Literal("502"))}
 }
@@ -103,7 +102,7 @@ func rejectedMap() conf.Directive {
 }
 
 // logsRejection returns the log that reports rejections to the agent. It is for locations whose own log does not show
-// that a request has gone past its disk.
+// that a request falls back.
 func logsRejection() conf.Directive {
 	return conf.D("access_log", toAgent(agentapi.TagUncached), conf.Literal("agent"),
 		conf.Expression("if="+rejectedVariable))

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// fillHeader tells the gateway from which pod an object can be filled, and by which scheme and host that pod knows
+	// fillHeader tells the gateway from which pod an object can be fetched, and by which scheme and host that pod knows
 	// the object. fillVariable is the value of the header. fillPod, fillScheme and fillHost are the parts of that value.
 	fillHeader    = "X-CacheNode-Fill"
 	fillInRequest = "$http_x_cachenode_fill"
@@ -23,7 +23,7 @@ const (
 	fill        = "@fill"
 	unfilled    = "@unfilled"
 	fillRenewed = "@fill_renewed"
-	// formerHeader tells the gateway from which other disk of the pod an object can be filled. It also contains the
+	// formerHeader tells the gateway from which other disk of the pod an object can be copied. It also contains the
 	// parts of the key that the gateway's own request does not show: the client's method, scheme and host. It never
 	// contains the path, because a decoded path could end the header. formerVariable is the value of the header.
 	// formerDisk, formerMethod, formerScheme and formerHost are the parts of that value. fillFromDisk is the gateway's
@@ -55,9 +55,10 @@ const (
 	lifetimeVariable = "$accel_expires"
 )
 
-// fillMaps returns the maps that define from where the object of a moved key is filled. An object is filled only if
-// the disk does not have it; an expired object is renewed by the origin. An object of a POST is not filled, because
-// the body of the request could be sent only once.
+// fillMaps returns the maps for filling. To fill an object of a moved key means to copy the object from the pod or
+// disk that had the key before. An object is filled only if its new disk does not have it; an expired object is
+// renewed from the origin. An object of a POST is not filled, because the body of the request could be sent only
+// once.
 func (k core) fillMaps() conf.Block {
 	var block conf.Block
 	if k.fillsFromPods() {
@@ -161,8 +162,8 @@ func (s site) unlessSliced(variable string) conf.Argument {
 }
 
 // asStored makes a location answer with the whole stored response, even if the request has a range. If the origin
-// does not support ranges, a first slice can be the whole object. A part of that object must not be stored in its
-// place.
+// does not support ranges, a first slice can be the whole object. A part of that object must not be stored in place
+// of the whole object.
 func (s site) asStored() conf.Block {
 	if !s.hasSlices() {
 		return nil

@@ -84,19 +84,20 @@ func (n node) others(o fleet.Owners) []int {
 // hops returns true if other pods own keys.
 func (n node) hops() bool { return len(n.others(n.Facts.Fleet.Owners)) > 0 }
 
-// fillsFromPods returns true if keys that have moved to this pod are filled from the pods that had them.
+// fillsFromPods returns true if objects of keys that have moved to this pod are copied from the previous owners of
+// the keys.
 func (n node) fillsFromPods() bool {
 	return len(n.disks) > 0 && len(n.others(n.Facts.Fleet.Previous)) > 0
 }
 
-// fillsFromDisks returns true if keys that have moved to another disk of this pod are filled from the disks that had
-// them.
+// fillsFromDisks returns true if objects of keys that have moved to another disk of this pod are copied from the
+// previous disks of the keys.
 func (n node) fillsFromDisks() bool {
 	before, ok := n.Facts.Fleet.Disks.Plan()
 	return ok && len(n.disks) > 0 && before.Moved(n.plan) > 0
 }
 
-// fills returns true if some keys are filled from the pods or disks that had them.
+// fills returns true if objects of some keys are copied from the pods or disks that had the keys before.
 func (n node) fills() bool { return n.fillsFromPods() || n.fillsFromDisks() }
 
 // peers returns the pods that this pod may ask, sorted.
@@ -171,9 +172,9 @@ func (s site) peerPort() int {
 // pods is the part of the configuration with the upstreams for the other pods.
 type pods struct{ node }
 
-// upstreams returns the upstreams for the other pods, for each site. For each disk of a pod, there is one upstream. So
-// if a disk does not answer in time, only the keys of that disk go to the stand-in. One more upstream of each pod is
-// for requests whose disk has answered.
+// upstreams returns the upstreams for the other pods, for each site. For each disk of a pod, there is one upstream.
+// So if a disk does not answer in time, only the keys of that disk go to the stand-in. Each pod has one more
+// upstream, for requests whose disk has already answered a lookup.
 //
 // nginx never marks the only server of an upstream as failed. So each upstream has a second server, which is always
 // down. After failures, requests to the pod then fail at once until fail_timeout is over. After that, one request

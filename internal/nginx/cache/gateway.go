@@ -32,7 +32,7 @@ const (
 	// agedVariable is not empty for a response that another cache has kept for a time, if nginx cannot subtract that
 	// time.
 	agedVariable = "$is_aged"
-	// ownOnly is not empty for a response that only the request that fetched it may use.
+	// ownOnly is not empty for a response that answers only the request that fetched it, and no other request.
 	ownOnly = "$own_only"
 	// originHeader contains the origin's own Cache-Control, or noControl if the origin sent none. A response that was
 	// stored before the gateway existed has no such header.
@@ -298,8 +298,8 @@ func passed(names []conf.Argument) (block conf.Block) {
 // no-store.
 //
 // The origin may answer that a copy is still valid without sending a lifetime. The copy is then fresh again for the
-// time that cache.valid defines. nginx would take the time from the stored response, and that is only some seconds
-// for a filled object.
+// time that cache.valid defines. nginx would take the time from the stored response. For an object that was copied
+// from another pod or disk, that time is only some seconds.
 func (m gatewayMaps) lifetime() conf.Directive {
 	const ok = v1alpha1.StatusCode(200)
 	given := conf.Expression("$status:$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)

@@ -38,7 +38,8 @@ type RequestHeader struct {
 
 // RequestHeaders are the request headers that matter to a cache. Some headers are known to make servers and
 // frameworks use another host, scheme, path or method than the request's own. Such a header does not reach the origin
-// unless it is part of the key. Otherwise one client could cause a response to be stored that other clients then get.
+// unless it is part of the key. Otherwise one client could make the cache store a response to this header, and other
+// clients would get that response.
 var RequestHeaders = slices.Concat(
 	[]RequestHeader{
 		{"Host", Set, "`origin.hostHeader`, or the name that the client asked for, " +
@@ -188,7 +189,8 @@ func (k core) requestMaps() conf.Block {
 		if k.Cache.Query != nil {
 			counted = conf.Expression(countedArgs)
 		}
-		// The path is decoded, so it may contain a question mark. No argument contains a space.
+		// The path is decoded, so it may contain a question mark. Then a space separates the path from the arguments,
+		// because no argument contains a space.
 		block = append(block, conf.Map("$uri", encodedMark,
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~[?]"), conf.Literal(" "))))
 	}

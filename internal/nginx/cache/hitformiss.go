@@ -141,9 +141,9 @@ func (m gatewayMaps) missPlaces() conf.Block {
 // X-Accel-Expires, then Cache-Control, then Expires, then cache.valid. A map cannot tell whether the date in Expires
 // has passed. nginx stores no response with X-Accel-Redirect.
 //
-// An error of the server shows nothing about the object. Neither does an error that a client provokes by its own
-// headers, address or pace, or by a range that the object does not have. The exception is a 416 for the first slice,
-// because an empty object does not have the first slice.
+// An error of the server does not show whether the object may be stored. The same applies to an error that a client
+// provokes by its own headers, address or pace, or by a range that the object does not have. The exception is a 416
+// for the first slice, because an empty object does not have the first slice.
 func (m gatewayMaps) unstorable() conf.Directive {
 	redirect := "$upstream_http_x_accel_redirect"
 	if m.hasSlices() {

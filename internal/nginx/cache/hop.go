@@ -32,7 +32,7 @@ const (
 	// plainVariable is 1 for a request that any copy of the object answers: GET or HEAD without body or credentials.
 	plainVariable = "$is_plain"
 
-	// askHeader tells a pod what another pod wants from it; see askCopy.
+	// askHeader tells a pod for what purpose another pod asks it for an object; see askCopy.
 	askHeader    = "X-CacheNode-Ask"
 	askInRequest = "$http_x_cachenode_ask"
 	// statusHeader shows how another pod got its response. placeHeader shows from which disk the response came.
@@ -65,7 +65,7 @@ func (k core) plain() conf.Block {
 //
 // In a location to which nginx has redirected a request, nginx always escapes the path that it passes on. In other
 // locations, nginx passes some characters on as the client wrote them, escaped or not. $uri does not distinguish
-// these two forms.
+// these two forms. As dispatch redirects every request, nginx always passes $uri on in one form.
 func dispatch(place conf.Argument, first ...conf.Directive) conf.Directive {
 	return location("/", slices.Concat(
 		first, orAt(place), conf.Block{conf.D("return", conf.Literal("418"))})...)
@@ -122,7 +122,7 @@ func (k core) atOnceMaps() conf.Block {
 // hops is the part of the configuration that asks other pods for objects whose keys they own.
 type hops struct{ door }
 
-// hop describes how one other pod is asked: the owner or the stand-in.
+// hop describes how this pod asks one other pod: the owner of a key or its stand-in.
 type hop struct {
 	// pod is the variable with the name of the pod. look, fetch and found are the locations that ask the pod.
 	pod, look, fetch, found string
@@ -135,14 +135,15 @@ type hop struct {
 
 // hopLocations returns the locations that ask the owner of a key, or its stand-in.
 //
-// The first question asks only for cached objects, and must be answered within the time of a disk's probe. So a pod
-// or a disk that hangs is detected, and a slow origin is not mistaken for it. If the object is not cached there, the
-// second question makes the pod fetch the object, for as long as an origin may take.
+// The first request, the lookup, asks only for a cached object, and must be answered within the time of a disk's
+// probe. So this pod detects a pod or a disk that hangs, and does not mistake a slow origin for a fault. If the
+// object is not cached there, a second request makes the other pod fetch the object. This request may take as long as
+// an origin may take.
 //
-// The time limit also applies between two reads of a body. Some disks may take longer for one read, without having
-// failed (see asksFirst). The first question is then for the header only, and the second question gets the body. A
-// pod that has the object then has the time of several probes for the second answer. With more time, a pod that hangs
-// between the two questions would delay the request as long as a slow origin.
+// The time limit of the lookup also applies between two reads of a body. Some disks may take longer for one read,
+// without having failed (see asksFirst). In that case, the lookup gets only the header, and the second request gets
+// the body. A pod that has the object may then take the time of several probes for the second response. With a longer
+// limit, a pod that hangs between the two requests would delay the client as long as a slow origin.
 func (p hops) hopLocations() conf.Block {
 	if !p.hops() {
 		return nil
@@ -197,9 +198,8 @@ func (n node) hopTimeout() time.Duration {
 	return longest
 }
 
-// afterMaps returns the maps for afterOwner and afterStandIn. If the first question is for the header only, an answer
-// about the object contains a redirect. If the first question is for the whole object, a stored 400 counts as no
-// answer.
+// afterMaps returns the maps for afterOwner and afterStandIn. If the lookup asks only for the header, an answer about
+// the object contains a redirect. If the lookup asks for the whole object, a stored 400 counts as no answer.
 func (k core) afterMaps() conf.Block {
 	after := func(variable, next conf.Expression, found string) conf.Directive {
 		rows := conf.Block{conf.D("default", next)}
@@ -272,7 +272,7 @@ func (n node) toPeer(upstream string) conf.Directive {
 	return conf.D("proxy_pass", conf.Expression(scheme+upstream))
 }
 
-// overHop returns the directives that all questions to other pods have in common.
+// overHop returns the directives that all requests to other pods have in common.
 func (p hops) overHop(h hop, ask string) conf.Block {
 	block := append(p.peerHeaders(ask),
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), h.next),

@@ -123,7 +123,8 @@ func (r reports) format(tag string) conf.Directive {
 // three digits.
 func (r reports) jsonLog() conf.Block {
 	block := conf.Block{
-		// The lookup in memory has a time too, which comes first in the list.
+		// $upstream_response_time is a list that begins with the time of the lookup in memory. The map takes the last time
+		// in the list.
 		conf.Map("$upstream_cache_status:$upstream_response_time", "$origin_seconds",
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~^(?:HIT|STALE|UPDATING):"), conf.Literal("")),
 			conf.Row(conf.Expression("~(?<last_time>[0-9]+[.][0-9]+)$"), conf.Expression("$last_time"))),

@@ -77,8 +77,8 @@ func (s site) scheme(from conf.Expression) conf.Block {
 	return conf.Block{set(schemeVariable, from)}
 }
 
-// keyedZone returns the name of a zone that counts by key. The name contains a hash of the key, because a running
-// nginx refuses another key for the same name.
+// keyedZone returns the name of a zone that counts by key. The name contains a hash of the expression for the key: on
+// a reload, nginx refuses a zone with the same name and another expression.
 func (s site) keyedZone(name string) conf.Literal {
 	return conf.Literal(name + "_" + digest(string(s.key())))
 }

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// leastLifetime is the minimum lifetime of an object that is copied into memory. A copy of a live playlist would be
-	// too old for players, even if the copy itself is fresh only for a short time.
+	// leastLifetime is the minimum lifetime of an object that is copied into memory. Objects with a shorter lifetime are
+	// not copied. For example, a copy of a live playlist would be too old for players, even if the copy itself is fresh
+	// only for a short time.
 	leastLifetime = 10 * time.Second
 	// copyVariable is the number of seconds for which a copy is fresh; 0 for an object that is not copied. copyLifetime
 	// is the capture of the regular expression with the object's own lifetime.

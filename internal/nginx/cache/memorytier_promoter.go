@@ -25,7 +25,7 @@ func (m tier) toPromoter() conf.Directive {
 		conf.D("return", conf.Literal("204")))
 	return exactly(promote, append(conf.Block{
 		conf.D("internal"), unless,
-		setHeader(renewHeader, conf.Literal("")), // drops a client's own
+		setHeader(renewHeader, conf.Literal("")), // removes the client's own header
 	}, m.tellPromoter()...)...)
 }
 

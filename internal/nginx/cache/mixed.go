@@ -36,8 +36,8 @@ func (m gatewayMaps) mixedMaps() conf.Block {
 	if !m.noticesMixed() {
 		return nil
 	}
-	// If a part of a URL is not in the key, the gateway's own request does not contain it either, or neither of the two
-	// names contains it.
+	// Both variables must have the same value for a file. So a part of the URL that is not in the key is in neither
+	// variable. The gateway's own request does not contain arguments that do not count.
 	host, args := conf.Expression(""), conf.Expression("$args")
 	hostInGateway := host
 	if m.keeps(v1alpha1.KeyHost) {

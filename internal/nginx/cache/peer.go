@@ -16,7 +16,7 @@ type peers struct{ door }
 const (
 	// askCopy and askFill are values of askHeader. With askCopy, the object is for the memory of another pod. With
 	// askFill, it is for the disk of a pod to which its key has moved. If the value is the name of a location, the
-	// question is for the header only.
+	// asking pod requests only the header of the object.
 	askCopy = "copy"
 	askFill = "fill"
 
@@ -31,7 +31,7 @@ const (
 
 	// answered is 1 for lookups that nginx reports to the agent. Only lookups that found something are reported.
 	answered = "$is_answered"
-	// fillSeconds is the number of seconds for which an object is fresh on the disk that it fills.
+	// fillSeconds is the number of seconds for which an object is fresh on the disk to which it is copied.
 	fillSeconds = "$fill_seconds"
 
 	// podsZone counts the requests in progress of each pod.
@@ -66,8 +66,8 @@ func (n node) podsZone() conf.Block {
 // half of the connections to clients. The asking pod has the same spec, so it has as many connections as this pod.
 // Each of its requests takes two of them: the connection of its client or of its own gateway, and the connection to
 // this pod. So the asking pod reaches the limit only if the requests of its clients share connections (HTTP/2 and
-// HTTP/3). Beyond the limit, the asking pod behaves as if this pod did not answer. Without a certificate, nobody gets
-// so far.
+// HTTP/3). Beyond the limit, the asking pod behaves as if this pod did not answer. With routing.tls Mutual, a client
+// without a certificate is rejected before it reaches this limit.
 func (p peers) podLimit() conf.Directive {
 	const most = 65535 // nginx takes no larger number
 	workers := max(effective.Workers(p.Spec.IO, p.Facts.Cores), 1)
@@ -247,10 +247,10 @@ func (d door) lookupUses() conf.Block {
 	return nil
 }
 
-// headerAlone returns the directives that answer the first of the two questions, which is for the header only.
-// Whatever the status, the answer is a redirect to the location that the asking pod has named. A client that got the
-// answer itself would wait for a body that never comes. nginx would pass some headers on with the redirect, whatever
-// proxy_hide_header says.
+// headerAlone returns the directives that answer a lookup for the header only, which precedes the request for the
+// object. Whatever the status, the answer is a redirect to the location that the asking pod has named. A client that
+// got the answer itself would wait for a body that never comes. nginx would pass some headers on with the redirect,
+// whatever proxy_hide_header says.
 func headerAlone() conf.Block {
 	block := conf.Block{
 		addHeader("X-Accel-Redirect", conf.Expression(askInRequest)),

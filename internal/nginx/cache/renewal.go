@@ -29,8 +29,8 @@ import (
 // within a second either, the gateway treats the origin as an origin that does not answer. It does so for all
 // requests except the first. The location expired remembers that for slowFor, so that requests do not wait each time.
 // If the copy of such a request may not be served stale, the request comes back to the location patient. There it
-// waits as long as the origin may take. A request that fails there too goes to the origin past the cache, and the
-// client gets the origin's own error.
+// waits as long as the origin may take. A request that fails there too bypasses the cache and goes to the origin, and
+// the client gets the origin's own error.
 const (
 	expired = "@expired"
 	patient = "@patient"

@@ -28,8 +28,8 @@ type reports struct{ site }
 // reporting returns the format in which nginx reports requests to the agent, and the choice of the sampled requests.
 //
 // nginx has no variable for the time to the first byte. But nginx computes the value of a map only once, at its first
-// use. A header that is never sent, because its value is empty, uses the map when nginx makes the header of the
-// response.
+// use. So a response header uses the map: nginx computes the map's value when it makes the headers of the response.
+// This header is empty, so nginx never sends it.
 func (r reports) reporting() conf.Block {
 	format := conf.D("log_format", conf.Literal("agent"), conf.Expression(agentapi.RequestFormat))
 	block := conf.Block{
@@ -116,7 +116,7 @@ func (s site) unsafeMethods() string {
 func (n node) sampling() int { return int(ptr.Deref(n.Spec.Monitoring.RequestSampling, 0)) }
 
 // logs returns the access logs of a location: the log for the user, and the report to the agent under the tag. nginx
-// reports every request that has gone past its disk, and a sample of the others.
+// reports every request that its own disk could not serve, and a sample of the other requests.
 func (d door) logs(tag string) conf.Block {
 	var block conf.Block
 	if d.Spec.Logs.Access == "Stdout" && !d.toPeers {

@@ -13,13 +13,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// All routes have one set of locations, beside those of the CacheNode's own site. What differs between routes is data:
-// maps from the action of a request to the site in the key and to the backend.
+// All routes share one set of locations, in addition to the locations of the CacheNode's own site. What differs
+// between routes is data: maps from the action of a request to the site in the key and to the backend.
 const (
 	// routesSuffix is at the end of all names of the routes' part of the configuration.
 	routesSuffix = "_of_routes"
-	// routeVariable is the ID of the action of a request, or one of the next two values. The server for clients finds
-	// it, and tells it other servers in routeHeader.
+	// routeVariable is the ID of the action of a request, or one of the next two values. The server for clients
+	// determines the value, and sends it to other servers in routeHeader.
 	routeVariable = "$route"
 	// noBackend is for requests whose rule has no backend that can be used.
 	noBackend = "no-backend"
@@ -34,7 +34,7 @@ const (
 	backendPrefix  = "backend_"
 	backendPattern = backendPrefix + "[0-9a-f]+"
 	// unusualHost is 1 for requests whose header Host is not written as clients write it: with the port of the listener
-	// if that is not the scheme's default port, and else without a port. Such a request passes the caches, because its
+	// if that is not the scheme's default port, and else without a port. Such a request bypasses the caches, because its
 	// backend gets the header as it is. sentHost is the header Host of requests to the backend.
 	unusualHost = "$is_unusual_host"
 	sentHost    = "$sent_host"
@@ -51,8 +51,8 @@ type routed struct{ node }
 // hasRoutes returns true if a Gateway has a listener.
 func (n node) hasRoutes() bool { return len(n.Routes.Listeners) > 0 }
 
-// tellsRoute returns the directive that tells another server of the CacheNode the action of a request. The CacheNode's
-// own site has no actions, and drops the header of a client.
+// tellsRoute returns the directive that tells another server of the CacheNode the action of a request. The
+// CacheNode's own site has no actions, and removes this header from the requests of clients.
 func (s site) tellsRoute() conf.Block {
 	switch {
 	case s.ofRoutes:

@@ -13,7 +13,7 @@ type site struct {
 	sites.Site
 	backend backend
 	entry   entry
-	// ofRoutes is true for what all routes have in common, see routed.
+	// ofRoutes is true for the site that contains what all routes have in common; see routed.
 	ofRoutes bool
 }
 

@@ -25,8 +25,8 @@ type backend struct {
 	name string
 	// namespace is the namespace of a Service if the origin does not name its namespace.
 	namespace, clusterDomain string
-	// variable is the variable with the name of the upstream, if requests have different ones; name is then a regular
-	// expression for these names.
+	// variable is the variable with the name of the upstream, if requests go to different upstreams; name is then a
+	// regular expression for their names. It is "" if all requests go to one upstream.
 	variable conf.Expression
 	// authorities is the file with the authorities that sign the servers' certificates; "" for the authorities in the
 	// image.

@@ -10,11 +10,11 @@ import (
 // can contain the same block twice, with different values, although nginx has one name space for all servers. Names
 // that are defined elsewhere stay.
 //
-// These names have a suffix: variables, log formats, upstreams, the zones of limits, and Unix sockets on which a server
-// of the block listens. The suffix consists of letters, digits and underscores.
+// These names get the suffix: variables, log formats, upstreams, the zones of limits, and Unix sockets on which a
+// server of the block listens. The suffix consists of letters, digits and underscores.
 //
-// The variables in others get the suffix too, although the block does not define them. So a block can use a variable
-// of ours in place of one of nginx's own.
+// The variables in others get the suffix too, although the block does not define them. So a copy can use a variable
+// that this repository defines, such as $host with the suffix, in place of a variable of nginx.
 func Scope(block Block, suffix string, others ...Expression) Block {
 	s := scope{suffix: suffix, own: map[name]bool{}}
 	for _, o := range others {
@@ -93,7 +93,8 @@ func (s scope) block(block Block) Block {
 	return copied
 }
 
-// names returns an argument of a directive with the suffix on the name that it defines or uses, if that is no variable.
+// names returns an argument of a directive. If the argument contains a name of the block that is not a variable, the
+// name gets the suffix.
 func (s scope) names(directive string, at int, text string) string {
 	parts := func(m []string, kind, of string) string {
 		if m != nil && s.own[name{kind, of}] {
@@ -127,7 +128,8 @@ func (s scope) names(directive string, at int, text string) string {
 	return text
 }
 
-// variables returns an expression with the suffix on its variables and on the named groups of a regular expression.
+// variables returns an expression in which the block's own variables get the suffix, also as named groups of a
+// regular expression.
 func (s scope) variables(text string) string {
 	rename := func(of string) string {
 		if s.own[name{"set", of}] {

@@ -21,8 +21,8 @@ func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
 	return &http.Client{Timeout: await.Patience, Transport: &http.Transport{
 		DialContext: dial, MaxIdleConnsPerHost: 64,
-		// An internal server of nginx closes a connection that has brought no request for five seconds. net/http does not
-		// repeat a request that fails so if it is the first of its connection.
+		// An internal server of nginx closes a connection that has brought no request for five seconds. If the first
+		// request on a connection fails for this reason, net/http does not send the request again.
 		IdleConnTimeout: 4 * time.Second,
 	}}
 }

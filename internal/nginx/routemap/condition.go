@@ -9,9 +9,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// source is the text of a request that a map compares with candidates. It consists of a digit for each condition, the
-// method if a candidate names a method, and the path. The digit is 1 if the request meets the condition. The path is
-// the last part, and no other part contains a space. So a request cannot use one part to imitate another part.
+// source describes the text that a map builds from a request and compares with candidates. It consists of a digit for
+// each condition, the method if a candidate names a method, and the path. The digit is 1 if the request meets the
+// condition. The path is the last part, and no other part contains a space. So a request cannot use one part to
+// imitate another part.
 type source struct {
 	conditions []conf.Expression
 	variables  map[routes.Pair][2]conf.Expression

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// few is the number of candidates that a map compares one after another.
+	// few is the maximum number of candidates that one map compares without a division by the next segment of their
+	// paths.
 	few = 8
-	// maxDepth is the number of segments of a path that can choose a map.
+	// maxDepth is the maximum number of segments of a path that choose maps.
 	maxDepth = 8
 )
 

@@ -54,9 +54,9 @@ func (h *History) Check(q Request, r Response) error {
 	return why
 }
 
-// isRenewing returns true for an expired copy if nginx says that another request is renewing it. In a case, the other
-// request is the previous request. nginx stores the response to that request a moment before it records that the
-// renewal has ended.
+// isRenewing returns true for an expired copy if nginx says that another request is renewing it. In a generated case,
+// the other request is always the previous request. nginx stores the response to that request a moment before it
+// records that the renewal has ended.
 func isRenewing(of *Representation, r Response) bool {
 	return r.Header.Get("X-Cache") == "UPDATING" && mayEver(of.Header) == nil
 }

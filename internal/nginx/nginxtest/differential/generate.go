@@ -130,8 +130,8 @@ func pick[T any](g generator, values ...T) T { return values[g.IntN(len(values))
 // often returns true n times of ten.
 func (g generator) often(n int) bool { return g.IntN(10) < n }
 
-// One in cutEach resources is cut: the resources whose number modulo cutEach is cutRest. No remembered case has such
-// a resource.
+// One in cutEach resources is cut: the resources whose number modulo cutEach is cutRest. The cases that the tests of
+// nginx/cache remember by their seeds have no such resource.
 const cutEach, cutRest = 17, 7
 
 // resource generates a resource of the origin.

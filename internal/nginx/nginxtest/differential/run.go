@@ -20,7 +20,7 @@ type Player struct {
 	IsKnown func(Fault) bool
 
 	history History
-	// last is the last response to a request that a cache can answer, and lastRequest that request.
+	// last is the last response to a request that a cache can answer. lastRequest is that request.
 	last        Response
 	lastRequest Request
 	story       strings.Builder
