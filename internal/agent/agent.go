@@ -1,10 +1,11 @@
-// Package agent runs beside nginx in each pod. It renders the configuration from the revision and the facts of the pod,
-// gives it to nginx, probes the disks, and reports to the operator.
+// Package agent runs beside nginx in each pod. It renders nginx's configuration from the revision and the facts of
+// the pod, such as its memory and its failed disks. It gives the configuration to nginx, probes the disks, and
+// reports to the operator.
 //
 // It may import the API's types, the packages that interpret a spec or render configurations from it, and the
-// packages in its own subfolders. The conductor brings the pod to the wanted revision. Code for a new input of the
-// conductor goes into run.go, where it wakes the conductor. A new fact for nginx goes into the method facts in
-// bring.go.
+// packages in its own subfolders. The conductor is the goroutine that brings nginx to the wanted revision. Code for a
+// new source of events goes into run.go, and wakes the conductor. Code for a new fact about the pod goes into the
+// method facts in bring.go.
 package agent
 
 import (
@@ -73,8 +74,8 @@ type applied struct {
 	// madeFrom identifies the revision and the facts, so that the same configuration is not rendered again.
 	madeFrom string
 	files    []cache.File
-	// fleet is the serial number of the fleet in the facts. share is the share of the keys that the pod owns in that
-	// fleet.
+	// fleet is the serial number of the fleet, the set of pods that share keys; see package fleet. share is the share of
+	// the keys that this pod owns in the fleet.
 	fleet int64
 	share float64
 	// used lists the disks that nginx uses with this configuration. keeps contains the rules by which a sweep of these
@@ -130,8 +131,8 @@ type conductor struct {
 	blamed, strange int
 	// master is the process ID of nginx's master in the last check in which the master ran.
 	master int
-	// unmended is the error of the last attempt of the method check to make nginx run the agent's current configuration
-	// again.
+	// unmended is the error of the method check when it last tried to make nginx run the agent's current configuration
+	// again; nil if that was not necessary or succeeded.
 	unmended error
 }
 
@@ -173,7 +174,7 @@ func (a *Agent) Run(ctx context.Context) {
 // step brings nginx one step nearer to the wanted configuration and returns the delay before the next step.
 func (c *conductor) step(ctx context.Context) time.Duration {
 	revision, problem := c.wanted()
-	// The problem is set once a step, so that a report during the step does not show an intermediate problem.
+	// The problem is set once in each step, so that a report during the step does not show an intermediate problem.
 	defer func() { c.setProblem(errors.Join(problem, c.unmended)) }()
 	if revision == nil {
 		return checkInterval

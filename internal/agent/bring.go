@@ -17,8 +17,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// bring renders a revision with the facts of the pod and gives the configuration to nginx, unless nginx already has
-// it. problem is the error that prevented this. The refusal of a revision does not count as a problem.
+// bring renders a revision with the facts of the pod, and gives the configuration to nginx, unless nginx already has
+// this configuration. again is the delay before the next step. problem is the error if bring failed; a refusal of the
+// revision is not a problem.
 func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
 	facts, err := c.facts(revision)
 	if err != nil {
@@ -28,8 +29,8 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	if current := c.current(); current != nil && current.madeFrom == from {
 		return checkInterval, c.noteDisks(current.used)
 	}
-	// A revision whose limits contradict the disks is refused only if nginx can run another revision. Otherwise, its
-	// limits are lowered to what the disks can hold.
+	// A revision whose limits are too high for the disks is refused only if nginx can run another revision. Otherwise,
+	// the limits are lowered to what the disks can hold.
 	problems := contradictions(revision, facts)
 	if problems != "" && c.hasOther(revision) {
 		c.refuse(revision, problems)
@@ -54,8 +55,8 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	return c.give(ctx, made, facts.Failed)
 }
 
-// give gives nginx a configuration that differs from the previous one. The configuration does not use the failed
-// disks.
+// give gives nginx a configuration that differs from the previous one. failed lists the disks that the configuration
+// does not use.
 func (c *conductor) give(ctx context.Context, made applied, failed []string) (again time.Duration, problem error) {
 	config := made.config
 	if c.current() == nil && c.runsAlready(ctx, config) { // the agent was restarted, nginx was not
@@ -166,7 +167,8 @@ func (c *conductor) facts(revision agentapi.Revision) (cache.Facts, error) {
 		}
 	}
 	facts.Failed = c.unused()
-	facts.Generations = c.purger.Generations() // after c.unused(): a disk that is renewed in between stays unused
+	// The generations are read after the unused disks. If a disk gets a new generation in between, it stays unused.
+	facts.Generations = c.purger.Generations()
 	facts.Waits = revision.Spec.IO.Mode == v1alpha1.IOWorkers && c.waits()
 	return facts, nil
 }
@@ -227,8 +229,8 @@ func (c *conductor) askUnlessWoken(ctx context.Context) (version string, woken b
 	}
 }
 
-// noticeRestart detects from the process ID of nginx's master that nginx has restarted. nginx then reads the indexes
-// of its disks again, so noticeRestart marks them as not loaded.
+// noticeRestart detects from the process ID of nginx's master that nginx has restarted. After a restart, nginx reads
+// the indexes of its disks again, so noticeRestart marks these indexes as not loaded.
 func (c *conductor) noticeRestart() {
 	master := c.Nginx.Master()
 	if master == 0 {

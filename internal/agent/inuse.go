@@ -10,8 +10,8 @@ import (
 )
 
 // assumeInUse tells the purger at the start of the agent which disks an already running nginx may use. These disks
-// stay in use while they apply the purges that they have missed. If the disks are not known, no purge counts as
-// applied until nginx has taken a configuration.
+// stay in use while they apply the purges that they have missed. If the agent does not know which disks nginx uses,
+// no purge counts as applied until nginx has taken a configuration.
 func (c *conductor) assumeInUse() {
 	if c.Started() {
 		return

@@ -43,7 +43,7 @@ type podState struct {
 	// lowered describes the limits of the running revision that are too high for the disks.
 	lowered string
 	// nginx is the version of nginx's program. scripts is true if nginx has the module for scripts. noScripts is true if
-	// nginx is known to lack this module. Both are false while this is not known.
+	// nginx is known to lack this module. scripts and noScripts are both false while the answer is not known.
 	nginx              string
 	scripts, noScripts bool
 	unsafe             unsafeURLs

@@ -125,7 +125,8 @@ func (a *Agent) newlyCurrent() {
 	}
 }
 
-// used returns the names of the disks of a revision that nginx uses: all disks except the failed ones.
+// used returns the names of the disks of a revision that nginx uses: all disks except the disks in failed, which the
+// method unused has returned.
 func used(revision agentapi.Revision, failed []string) (names []string) {
 	for _, d := range revision.Spec.Disks {
 		if !slices.Contains(failed, d.Name) {

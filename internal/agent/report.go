@@ -81,7 +81,7 @@ func (a *Agent) Report() agentapi.Report {
 	r.Unsafe = a.unsafe.since(a.clock.Now())
 	done := a.purger.Done(math.MaxInt64)
 	r.Purged, r.PurgeHead = done.Applied, done.Head
-	for _, s := range done.Stores { // a disk may have applied places that the pod's journal does not contain
+	for _, s := range done.Stores { // a disk may have applied rules that the pod's journal does not contain
 		r.PurgeHead = max(r.PurgeHead, s.Applied)
 	}
 	r.Revision, _, _ = strings.Cut(a.answered, "-")

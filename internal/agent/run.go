@@ -17,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// Addresses are the addresses on which the agent serves.
+// Addresses are the addresses on which the agent serves: Plain for health and metrics, Reports for the operator.
 type Addresses struct{ Plain, Reports string }
 
 // Serve runs the conductor, the log reader, the resolver, the file watcher and the HTTP servers until the context ends.

@@ -14,8 +14,8 @@ import (
 )
 
 // keeps returns the rules that decide which files the disks keep with a configuration. A key counts as a key of the
-// pod, or of a disk, if the pod or disk owns it now. It also counts if the pod or disk would own it while no pod is
-// away and no disk has failed. So a pod or disk that comes back finds its objects.
+// pod, or of a disk, if the pod or disk owns it now. It also counts if the pod or disk would own it with all pods
+// present and all disks healthy. So a pod or disk that comes back finds its objects.
 func keeps(revision agentapi.Revision, config cache.Config, f cache.Fleet) sweep.Rules {
 	spec := revision.Spec
 	policy := effective.Stale(sites.Own(spec).Cache)

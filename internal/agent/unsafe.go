@@ -57,8 +57,8 @@ func (a *Agent) Unsafe(url string) {
 	}
 }
 
-// isPlain reports whether a purge can name the URL, and whether the URL has the same path as the request. A Host
-// header can contain a question mark; the URL would then have the path of another page.
+// isPlain returns true if a purge can name the URL, and if the URL has the same path as the request. The paths can
+// differ, because a Host header can contain a question mark: the URL would then name another page.
 func isPlain(url string) bool {
 	_, rest, _ := strings.Cut(url, "://")
 	host, _, _ := strings.Cut(rest, "/")

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// OriginPolicy is the part of the operator's flags that limits origins, in the form for agents. Agents need it
+// OriginPolicy contains the limits on origins from the operator's flags, in the form that agents read. Agents need it
 // because a name can resolve to another address after the operator has accepted the spec. The policy is stored in the
 // ConfigMap beside the revisions, so a changed flag does not change nginx's configuration.
 type OriginPolicy struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// Report is what an agent reports about its pod. It contains only fields that change on events. Numbers that change
-// all the time are metrics instead.
+// Report is what an agent reports about its pod. Its fields change seldom. Numbers that change all the time are
+// rounded, or are metrics instead.
 type Report struct {
 	// AgentVersion and NginxVersion are the versions of the agent and of nginx. NginxVersion is "" until nginx -v has
 	// answered.

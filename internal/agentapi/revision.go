@@ -44,7 +44,7 @@ type Revision struct {
 	// Resolvers are the DNS servers that the agent asks. The list is empty if the agent asks those of the pod's
 	// resolv.conf.
 	Resolvers []string `json:"resolvers,omitempty"`
-	// Routes are what the Gateways of the CacheNode serve.
+	// Routes are the routes of the CacheNode's Gateways, and the listeners that lead to these routes.
 	Routes routes.Table `json:"routes,omitzero"`
 }
 

@@ -55,7 +55,7 @@ func Sanitize(r Report, now time.Time) Report {
 	}
 	bytes := 0
 	for _, u := range r.Unsafe[:min(len(r.Unsafe), MaxUnsafe)] {
-		if bytes += len(u.URL); bytes <= MaxUnsafeBytes { // the code that uses it checks that it is a URL
+		if bytes += len(u.URL); bytes <= MaxUnsafeBytes { // package agents checks that the text is a URL
 			clean.Unsafe = append(clean.Unsafe, u)
 		}
 	}

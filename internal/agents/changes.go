@@ -10,7 +10,7 @@ import (
 )
 
 // changes contains the URLs of a CacheNode at which clients have changed something at the origin. Each URL is listed
-// once, the newest last. Each agent gets the URLs that were added after the last one that it got.
+// once, the newest last. Each agent gets the URLs that were added after the last URL that it got.
 type changes struct {
 	urls []change
 	last int64

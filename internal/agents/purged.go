@@ -15,7 +15,7 @@ const NotAnswered = "its agent has not answered yet"
 
 // purged records how far an agent has carried out the journal of purges.
 type purged struct {
-	// done is the agent's last answer, which says what it has done.
+	// done is the agent's last answer: how far the agent has carried out the journal.
 	done purge.Done
 	// isKnown is true while done is known to describe the present state of the agent. isSending is true while a request
 	// is under way.
@@ -43,7 +43,7 @@ func (t *Tracker) Purged(cacheNode types.NamespacedName) map[types.UID]purge.Pod
 	return pods
 }
 
-// pod returns what is known about the agent of a pod. last is the number of the newest of the [changes].
+// pod returns what is known about the agent of a pod. last is the highest number in the [changes].
 func (p purged) pod(name string, last int64) purge.Pod {
 	pod := purge.Pod{
 		Name: name, Problem: p.problem, IsUnknown: !p.isKnown, Confirmed: p.confirmed, HasStale: p.told < last,
@@ -108,7 +108,7 @@ func (p *purged) update(j purge.Journal, c *changes) purge.Update {
 }
 
 // failed notes that an update was not answered. told is the number of the last change that the agent had before the
-// update. What the agent reported as done before still counts as done.
+// update. The progress that the agent reported earlier stays valid.
 func (p *purged) failed(err error, told int64, now time.Time) {
 	p.isSending, p.tried, p.told = false, now, told
 	p.problem = "its agent: " + err.Error()

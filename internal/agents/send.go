@@ -70,8 +70,8 @@ func (t *Tracker) Purge(ctx context.Context, cacheNode types.NamespacedName, jou
 	}
 }
 
-// wake causes another pass over purges when an agent has answered after the end of its pass. It obeys the rate limit
-// for late answers. While an agent is behind, another pass is due anyway.
+// wake causes another pass over purges when an agent has answered after the end of its pass, unless the rate limit
+// for late answers forbids it. The limit does no harm, because another pass is due anyway while an agent is behind.
 func (t *Tracker) wake(cacheNode types.NamespacedName) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

@@ -47,10 +47,10 @@ type Part struct {
 	of    func(Request) string
 }
 
-// parts contains all parts, in their order in a key. Two requests that differ in one of these parts never have the
-// same key. A scheme contains no colon, and a host contains no slash. A URI begins with a slash, and arguments begin
-// with a question mark and contain no space. If a decoded path contains a question mark, a space precedes the
-// arguments. This space is the last space in the key.
+// parts contains all parts, in their order in a key. If two requests differ in a part that a policy uses, this policy
+// never gives them the same key. A scheme contains no colon, and a host contains no slash. A URI begins with a slash,
+// and arguments begin with a question mark and contain no space. If a decoded path contains a question mark, a space
+// precedes the arguments. This space is the last space in the key.
 var parts = []Part{
 	{v1alpha1.KeyMethod, "$request_method ", func(r Request) string { return r.Method + " " }},
 	{v1alpha1.KeyScheme, "$scheme://", func(r Request) string { return r.Scheme + "://" }},

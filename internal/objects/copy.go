@@ -5,7 +5,7 @@ import "time"
 // CopyPath is the URL path at which an agent accepts a [Lookup] by POST. It answers with a [Copy].
 const CopyPath = "/v1/copy"
 
-// MaxSlices is the maximum number of slices of an object for which an agent looks.
+// MaxSlices is the maximum number of slices that an agent looks for when it looks for one object.
 const MaxSlices = 4096
 
 // Lookup names an object of which a pod may have a copy.
@@ -36,8 +36,8 @@ type Freshness struct {
 	// Until is the time until which the response is fresh.
 	Until time.Time `json:"until,omitzero"`
 	// WhileRenewed is the time until which the expired response is served while another request renews it. OnErrors is
-	// the time until which it is served instead of errors of the origin. Each of them is zero if the response is not
-	// served in this case.
+	// the time until which the expired response is served instead of errors of the origin. A time is zero if the
+	// response is not served in its case.
 	WhileRenewed time.Time `json:"whileRenewed,omitzero"`
 	OnErrors     time.Time `json:"onErrors,omitzero"`
 }

@@ -1,5 +1,5 @@
-// Package objects defines the questions to agents about what they have cached, and the answers: a listing, or one
-// object. It is pure.
+// Package objects defines the queries to an agent about cached objects, and the answers. The answer is a listing of
+// objects, or a description of one object. The package is pure.
 //
 // It may import naming, layout, cachekey and purge. A new property of a listed object belongs here, and the index
 // sets it.

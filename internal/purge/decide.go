@@ -12,11 +12,13 @@ import (
 const (
 	// RetryInterval is the time between two attempts to reach an agent that is behind.
 	RetryInterval = time.Second
-	// LookInterval is the time after which agents are compared with the journal even if nothing has happened.
+	// LookInterval is the time after which the progress of the agents is compared with the journal even if nothing has
+	// happened.
 	LookInterval = 30 * time.Second
 	// CompactInterval is the time between two searches for purges that are too old.
 	CompactInterval = time.Hour
-	// Age is the time for which a purge stays in the journal after its end, for pods that are down.
+	// Age is the time for which a purge stays in the journal after its end, so that pods that are down can still apply
+	// it later.
 	Age = 24 * time.Hour
 	// ConfirmedFor is the maximum age of an agent's last report when a rule is ended. All agents must have reported
 	// within this time.
@@ -32,8 +34,8 @@ type State struct {
 	Log *Log
 	// Pods are the pods that have an address.
 	Pods []Pod
-	// Obeyed contains, for each rule without an end, the time since which all pods obey it, by the number of the rule.
-	// It is taken from the last [Actions].
+	// Obeyed contains, by the number of a rule, the time since which all pods obey this rule. It lists only rules
+	// without an end, and is taken from the last [Actions].
 	Obeyed map[int64]time.Time
 	// Compacted is the time at which old purges were last removed from the journal.
 	Compacted time.Time
@@ -54,7 +56,8 @@ type Held struct {
 
 // Actions contains what follows from a State.
 type Actions struct {
-	// Applied is the place up to which all pods obey the journal. Obeyed is the value for the next State.
+	// Applied is the place up to which all pods obey the journal. Obeyed is the value of the field Obeyed for the next
+	// State.
 	Applied int64
 	Obeyed  map[int64]time.Time
 	// Confirm is true if the agents must be asked whether they still obey what they know, because a rule may then end.
@@ -68,8 +71,8 @@ type Actions struct {
 }
 
 // Decide returns what to do about the purges of a CacheNode whose journal is known. A rule ends after all pods have
-// obeyed it for the grace period, if all agents have just confirmed that they still obey it. A pod that does not obey
-// it could give its objects to another pod.
+// obeyed it for the grace period, if all agents have just confirmed that they still obey it. If a rule ended earlier,
+// a pod that does not obey it could give a purged object to another pod.
 func Decide(s State) Actions {
 	serving := s.serving()
 	a := Actions{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Rule is a purge that has a number.
+// Rule is a purge in the form in which the journal contains it.
 type Rule struct {
 	// Number is the place of the purge in the journal.
 	Number int64 `json:"number"`
@@ -26,7 +26,8 @@ type Rule struct {
 }
 
 // Journal is the list of purges of a CacheNode. A place in the journal is a number, and places only grow. A place is
-// at least the Unix time in milliseconds. Places therefore go on growing if a journal is lost and another one begins.
+// at least the Unix time in milliseconds at which it was given. Places therefore go on growing if a journal is lost
+// and another journal begins.
 type Journal struct {
 	// Floor is the last place that the journal no longer contains. If a disk has not applied the journal up to this
 	// place, the objects on the disk are not trusted.
@@ -70,7 +71,7 @@ func (j Journal) Since(place int64) []Rule {
 	return rules
 }
 
-// Merge takes over the changes of a later journal. rules are the rules that changed since j's head.
+// Merge takes over the changes of a later journal. rules are the rules that changed after the head of j.
 func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	for _, r := range rules {
 		i, known := j.find(r.Number)
@@ -127,10 +128,10 @@ func (j *Journal) raise(floor int64) {
 // Unlimited is a number of bytes that no journal reaches.
 const Unlimited = math.MaxInt
 
-// Compact removes rules that ended before a time. If all rules together exceed the limit of most bytes, it also
-// removes the oldest rules, until the rest takes at most three quarters of this limit. It keeps every rule without an
-// end, all rules after the first such rule, and all rules that some pod has not applied. It reports whether it
-// removed any rule.
+// Compact removes rules that ended before a time. most is a limit in bytes. If all rules together exceed this limit,
+// Compact also removes the oldest rules, until the rest takes at most three quarters of the limit. It keeps every
+// rule without an end, all rules after the first such rule, and all rules that some pod has not applied. It reports
+// whether it removed any rule.
 func (j *Journal) Compact(before time.Time, most int, applied int64) bool {
 	kept := min(j.Head, applied) // no rule that changed after this place is removed
 	for _, r := range j.Rules {

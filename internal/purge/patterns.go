@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Union merges patterns, and removes duplicates and keys that a prefix already covers.
+// Union merges patterns. It removes duplicates, and the keys and prefixes that another prefix already covers.
 func Union(list []Patterns) (all Patterns) {
 	for _, p := range list {
 		all.Keys = append(all.Keys, p.Keys...)
@@ -33,7 +33,7 @@ func (p Patterns) covers(key string) bool {
 	return slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// Names returns true for a key that the patterns match whatever its tags are.
+// Names returns true for a key that is one of the keys, or begins with one of the prefixes: its tags do not matter.
 func (p Patterns) Names(key string) bool {
 	_, found := slices.BinarySearch(p.Keys, key)
 	return found || p.covers(key)

@@ -84,8 +84,9 @@ func RuleOf(cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, policy v1alph
 }
 
 // Place adds a rule to the journal at a time. If the journal is full, it first removes the rules that ended longest
-// ago, but only if that makes enough room. Disks that have been out of use since then lose their objects. applied is
-// the place up to which all pods obey the journal. If the journal stays full, Place does nothing and returns false.
+// ago, but only if that makes enough room. A disk that is out of use and has not applied the removed rules then loses
+// its objects. applied is the place up to which all pods obey the journal. If the journal stays full, Place does
+// nothing and returns false.
 func (l *Log) Place(now time.Time, r Rule, applied int64) bool {
 	if l.Add(now, r) {
 		return true

@@ -52,7 +52,7 @@ func (r Rule) phase(applied int64) v1alpha1.PurgePhase {
 	return v1alpha1.PurgePending
 }
 
-// message returns what a pod that is behind waits for.
+// message returns the reason why a pod is behind.
 func (p Pod) message() string {
 	if p.Problem != "" {
 		return p.Problem

@@ -80,8 +80,8 @@ func Join(segments []Segment) (j Journal) {
 	return j
 }
 
-// HasGap returns true if segments are missing. The joined journal then has a higher [Journal.Floor] than every segment
-// recorded.
+// HasGap returns true if segments are missing. The Floor of the joined journal is then higher than the Floor of each
+// segment.
 func HasGap(segments []Segment) bool {
 	floor := int64(0)
 	for _, s := range segments {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Never stands for the end of a rule that has no end yet.
+// Never is what [Rule.End] returns for a rule that has no end yet.
 var Never = time.Unix(1<<40, 0)
 
 // margin is added to the end of a rule, because headers contain whole seconds and the clocks of nodes differ.
@@ -33,7 +33,8 @@ type Table struct{ hard, soft ends }
 // ends contains the rule that ends last for each key, each prefix of keys and each tag.
 type ends struct{ keys, prefixes, tags texts }
 
-// texts contains a rule for each text, and the number of texts of each length.
+// texts contains, for each text, the last end of the rules with this text. It also contains the number of texts of
+// each length. A text is a key, a prefix of keys or a tag.
 type texts struct {
 	ends    map[string]end
 	lengths map[int]int

@@ -188,8 +188,8 @@ func (t Target) OrEverything() Target {
 	return t
 }
 
-// CheckForm checks a target as Check does, at a time when the CacheNode is not known. The operator checks it again
-// with the CacheNode's own key.
+// CheckForm checks a target as Check does, for a caller that does not know the CacheNode. The operator later checks
+// the target again with the CacheNode's own key.
 func (t Target) CheckForm() error {
 	key := []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
 	return t.Check(v1alpha1.CachePolicy{Key: key})

@@ -54,7 +54,8 @@ type StoreDone struct {
 	// Reason says why Applied is behind; "" if it is not behind, or if nginx does not use the disk.
 	Reason string `json:"reason,omitempty"`
 	// Counts contains, by the number of a rule, how much was removed or made stale for this rule so far. An answer
-	// contains the counts of the rules in the update, and of the last rules without an end.
+	// contains the counts of the rules in the update. It also contains the counts of the first rule without an end and
+	// of all later rules; the agent searches the last 1,000 rules for this first rule.
 	Counts map[int64]Count `json:"counts,omitempty"`
 }
 

@@ -26,8 +26,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// The times for which answers of the API server are remembered. A user who loses a right can still use it for at most
-// this time. Tokens and refusals are remembered for a shorter time.
+// remember is the time for which a permission is remembered: a user who loses a right can still use it for at most
+// this time. rememberShort is the shorter time for which tokens and refusals are remembered.
 const (
 	remember      = time.Minute
 	rememberShort = 10 * time.Second

@@ -81,8 +81,8 @@ func (l *Listener) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// tls returns the configuration with the certificate of the files, which it watches until the context ends. Without
-// files, it returns the configuration with a new self-signed certificate.
+// tls returns the configuration with the certificate of the files. It watches the files until the context ends.
+// Without files, it returns the configuration with a new self-signed certificate.
 func (l *Listener) tls(ctx context.Context, group *errgroup.Group) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if l.CertFile != "" {

@@ -155,7 +155,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 	if err := s.knows(request.Namespace); err != nil {
 		return 0, Answer{}, err
 	}
-	// The budget comes first, because refusals of the API server cost something too.
+	// The budget is charged before the permission is checked, because a refusal by the API server costs something too.
 	if err := s.budgets.take(who.GetName(), request.cost(), s.clock.Now()); err != nil {
 		return 0, Answer{}, err
 	}
@@ -265,7 +265,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, user string) (requ
 // readBody reads a whole body, within the limits of size and time.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
-	deadline := time.Now().Add(bodyTimeout) //nolint:forbidigo // connections know the machine's clock only
+	deadline := time.Now().Add(bodyTimeout) //nolint:forbidigo // deadlines of connections need the real clock
 	if err := connection.SetReadDeadline(deadline); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func endLoads(proc string) error {
 	ended := 0
 	for _, file := range files {
 		words, err := os.ReadFile(file)
-		if err != nil { // the process has ended meanwhile
+		if err != nil { // the process has ended since the list was read
 			continue
 		}
 		if args := bytes.Split(words, []byte{0}); len(args) < 2 || string(args[1]) != "load" {

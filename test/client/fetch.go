@@ -17,12 +17,13 @@ import (
 
 type fetcher struct {
 	base   string
-	host   string // the Host header; "" for the one in base
+	host   string // the Host header; "" for the host in base
 	client *http.Client
 }
 
-// newFetcher returns a client that never sends a request twice. Go's transport would retry a request on a keepalive
-// connection that the server has closed, unless the request has a body that cannot be read again: see onceBody.
+// newFetcher returns a client that never sends a request twice. If a server has closed a keepalive connection, Go's
+// transport retries the request, unless the request has a body that cannot be read again. So each request has such a
+// body: see onceBody.
 func newFetcher(base, host string, keepalive bool, timeout time.Duration) *fetcher {
 	return &fetcher{base: base, host: host, client: &http.Client{
 		Timeout: timeout,
@@ -33,7 +34,8 @@ func newFetcher(base, host string, keepalive bool, timeout time.Duration) *fetch
 	}}
 }
 
-// onceBody is an empty body. Go's transport cannot tell that it is empty, so the transport does not retry.
+// onceBody is an empty body that cannot be read again. Go's transport cannot tell that the body is empty, so it does
+// not retry the request.
 type onceBody struct{}
 
 func (onceBody) Read([]byte) (int, error) { return 0, io.EOF }

@@ -13,17 +13,18 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// load is a steady load: workers that each fetch one object after another.
+// load describes a steady load. Each worker fetches one object after another.
 type load struct {
 	paths   []string
 	workers int
-	rate    int // requests a second of all workers; 0 is unlimited
+	rate    int // requests a second of all workers together; 0 means no limit
 }
 
-// run fetches until ctx ends. The channel is closed when the last request has ended.
+// run fetches objects until ctx ends. The channel contains the results, and is closed after the last request has
+// ended.
 func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	for _, path := range l.paths {
-		_, _ = sumOf(path) // computed before the load begins; the request returns the same error again
+		_, _ = sumOf(path) // so that no worker waits for a sum; the request for path returns the same error
 	}
 	results := make(chan timed, 1024)
 	begun := time.Now()
@@ -86,7 +87,8 @@ func sumUp(results <-chan timed) report.Summary {
 	return s
 }
 
-// quantile returns the time within which a share of the requests ended; 0 if there were none. It sorts the times.
+// quantile returns the time within which the given share of the requests ended; 0 if there were no requests. It sorts
+// times.
 func quantile(times []float64, share float64) float64 {
 	if len(times) == 0 {
 		return 0

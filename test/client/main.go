@@ -7,8 +7,8 @@
 //	    fetches the paths one after another, and prints a JSON line for each
 //	client load -base URL [-host NAME] [-keepalive] [-timeout DURATION] [-rate N] [-each] -seconds N -workers N <PATHS
 //	    fetches random paths of the list and prints a summary as JSON, or with -each a JSON line for each request.
-//	    It says on standard error how many requests have ended. SIGTERM ends the load, and if an empty line follows
-//	    the paths, the end of standard input ends it too
+//	    It prints the number of requests that have ended to standard error. SIGTERM ends the load. If an empty line
+//	    follows the paths, the end of standard input ends the load too
 //	client end
 //	    sends SIGTERM to all loads in this container
 package main
@@ -81,14 +81,15 @@ func run(verb string, args []string) error {
 	return nil
 }
 
-// pathsAndEnd reads one path a line until an empty line or the end of r. After an empty line, it calls end when r ends.
+// pathsAndEnd reads one path from each line, until an empty line or the end of r. After an empty line, it reads on in
+// the background, and calls end at the end of r.
 func pathsAndEnd(r io.Reader, end func()) ([]string, error) {
 	var paths []string
 	scanner := bufio.NewScanner(r)
 	for scanner.Scan() {
 		if scanner.Text() == "" {
 			go func() {
-				_, _ = io.Copy(io.Discard, r) // an error ends r too
+				_, _ = io.Copy(io.Discard, r) // an error counts as the end of r
 				end()
 			}()
 			break

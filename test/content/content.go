@@ -15,10 +15,10 @@ import (
 // MaxSize is the maximum size of an object, in bytes.
 const MaxSize = 64 << 20
 
-// Path returns the path of an object of a size.
+// Path returns the path of an object with the given size in bytes and the given name.
 func Path(size int, name string) string { return fmt.Sprintf("/objects/%d/%s", size, name) }
 
-// Size returns the size in a path. ok is false if the path is not the path of an object.
+// Size returns the size that a path contains, in bytes. ok is false if no object has this path.
 func Size(path string) (size int64, ok bool) {
 	rest, ok := strings.CutPrefix(path, "/objects/")
 	if !ok {
@@ -29,7 +29,7 @@ func Size(path string) (size int64, ok bool) {
 	return size, ok && err == nil && size >= 0 && size <= MaxSize
 }
 
-// Reader reads the body of the object at a path.
+// Reader returns a reader for the body of the object at a path.
 func Reader(path string, size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8(sha256.Sum256([]byte(path))), size)
 }

@@ -13,15 +13,15 @@ import (
 
 // Speed limits the speed of a disk for a server; 0 means no limit.
 type Speed struct {
-	// Reads and Bytes are limits per second. Both are set, because under a limit of reads alone a large read costs as
-	// little as a small one.
+	// Reads and Bytes are limits for reads, per second. Both are set together, because with a limit only for Reads a
+	// large read would cost as little as a small read.
 	Reads, Bytes int64
 	// Seek is the time that each read and write takes in addition to the transfer of its bytes, as on a hard disk. It
-	// needs [Lab.Seek], and must not be combined with Reads.
+	// requires a call of [Lab.Seek] before the disk is created, and must not be combined with Reads.
 	Seek time.Duration
 }
 
-// String describes the speed in a table.
+// String returns a description of the speed for tables.
 func (s Speed) String() string {
 	switch {
 	case s.Seek > 0:
@@ -32,8 +32,8 @@ func (s Speed) String() string {
 	return fmt.Sprintf("disks of %d reads/s and %d MB/s", s.Reads, s.Bytes/1e6)
 }
 
-// Cgroup bounds the memory and the processor time of a server and the speed of its disks, and counts what the server
-// uses. It works with both versions of cgroups.
+// Cgroup limits the memory and the processor time of a server, and the speed of its disks. It also counts the
+// resources that the server uses. It works with both versions of cgroups.
 type Cgroup struct {
 	name    string
 	unified bool
@@ -79,7 +79,7 @@ func (c *Cgroup) dirs() []string {
 	var dirs []string
 	for _, controller := range []string{"memory", "blkio", "cpu", "cpuacct"} {
 		dir := filepath.Join(cgroupRoot, controller)
-		if mounted, err := filepath.EvalSymlinks(dir); err == nil { // cpu and cpuacct can be one folder
+		if mounted, err := filepath.EvalSymlinks(dir); err == nil { // cpu and cpuacct can be symbolic links to one folder
 			dir = mounted
 		}
 		dirs = append(dirs, filepath.Join(dir, c.name))
@@ -87,7 +87,8 @@ func (c *Cgroup) dirs() []string {
 	return slices.Compact(dirs)
 }
 
-// file returns the path of a controller's file. The name of the file depends on the version of cgroups.
+// file returns the path of a file of a controller. v1 and v2 are the names of the file in the two versions of
+// cgroups.
 func (c *Cgroup) file(controller, v1, v2 string) string {
 	if c.unified {
 		return filepath.Join(cgroupRoot, c.name, v2)
@@ -95,7 +96,8 @@ func (c *Cgroup) file(controller, v1, v2 string) string {
 	return filepath.Join(cgroupRoot, controller, c.name, v1)
 }
 
-// procs returns the files to which a process writes its id to join.
+// procs returns the paths of the cgroup's files cgroup.procs. A process that writes its id to these files joins the
+// cgroup.
 func (c *Cgroup) procs() []string {
 	var files []string
 	for _, dir := range c.dirs() {
@@ -104,7 +106,7 @@ func (c *Cgroup) procs() []string {
 	return files
 }
 
-// Add makes a process join the cgroup.
+// Add adds a process to the cgroup.
 func (c *Cgroup) Add(pid int) error {
 	for _, file := range c.procs() {
 		if err := os.WriteFile(file, []byte(strconv.Itoa(pid)), 0o600); err != nil {
@@ -114,8 +116,8 @@ func (c *Cgroup) Add(pid int) error {
 	return nil
 }
 
-// Throttle sets the speed of each disk. The kernel counts reads only while there is a limit. If there is to be no
-// limit, Throttle therefore sets a very high one.
+// Throttle sets the speed of each disk. If s contains no limit for reads, Throttle sets a very high limit, because
+// the kernel counts reads only while there is a limit.
 func (c *Cgroup) Throttle(s Speed) error {
 	for _, d := range c.disks {
 		if err := d.turn(s); err != nil {
@@ -128,7 +130,7 @@ func (c *Cgroup) Throttle(s Speed) error {
 	return c.limit(strconv.FormatInt(s.Reads, 10), strconv.FormatInt(s.Bytes, 10))
 }
 
-// Lift removes the limits, also for reads that already wait because of a limit.
+// Lift removes the limits of the cgroup. Reads that are waiting because of a limit then continue too.
 func (c *Cgroup) Lift() error {
 	if c.unified {
 		return c.limit("max", "max")
@@ -157,10 +159,11 @@ func (c *Cgroup) limit(reads, bytes string) error {
 	return nil
 }
 
-// cpuPeriod is short, so that a server that has used its share of a period waits a few milliseconds at most.
+// cpuPeriod is the period of the processor quota. It is short, so that a server that has used its share of a period
+// waits for only a few milliseconds.
 const cpuPeriod = 10 * time.Millisecond
 
-// LimitCPU sets how much processor time the cgroup gets: 0.5 is half of one processor.
+// LimitCPU limits the processor time that the cgroup gets: 0.5 means half of one processor.
 func (c *Cgroup) LimitCPU(processors float64) error {
 	period := cpuPeriod.Microseconds()
 	quota := int64(processors * float64(period))
@@ -173,15 +176,15 @@ func (c *Cgroup) LimitCPU(processors float64) error {
 	return os.WriteFile(c.file("cpu", "cpu.cfs_quota_us", ""), fmt.Append(nil, quota), 0o600)
 }
 
-// Use contains what a cgroup has used so far.
+// Use contains the resources that a cgroup has used so far.
 type Use struct {
-	// Reads is the number of reads from its disks. CPU is its processor time. Written is the number of bytes that were
-	// written to its disks, by any process or by the kernel. The kernel writes most pages later and by itself.
+	// Reads is the number of reads from the disks by the cgroup. CPU is its processor time. Written is the number of
+	// bytes that any process or the kernel wrote to the disks: most pages are written later, by the kernel.
 	Reads, Written int64
 	CPU            time.Duration
 }
 
-// Use reads the counters.
+// Use returns the resources that the cgroup has used so far.
 func (c *Cgroup) Use() (Use, error) {
 	var use Use
 	reads, err := os.ReadFile(c.file("blkio", "blkio.throttle.io_serviced", "io.stat"))
@@ -224,7 +227,7 @@ func (c *Cgroup) Killed() (int64, error) {
 	return killedOf(string(text))
 }
 
-// killedOf finds "oom_kill N".
+// killedOf returns the number N of the line "oom_kill N" in text.
 func killedOf(text string) (int64, error) {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok {
@@ -234,7 +237,8 @@ func killedOf(text string) (int64, error) {
 	return 0, errors.New("the kernel does not count the processes that it kills for want of memory")
 }
 
-// readsOf finds "MAJ:MIN Read N" (version 1) or "MAJ:MIN ... rios=N ..." (version 2).
+// readsOf returns the number of reads from a device. text contains this number as "MAJ:MIN Read N" (version 1) or
+// "MAJ:MIN ... rios=N ..." (version 2).
 func readsOf(text, device string) (reads int64) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

@@ -18,7 +18,7 @@ import (
 
 // Preparation describes how a disk is formatted and mounted for a cache.
 type Preparation struct {
-	// FileSystem is xfs or ext4. MkfsArgs go to its mkfs, and Options to mount.
+	// FileSystem is "xfs" or "ext4". MkfsArgs are additional arguments for mkfs, and Options are the options for mount.
 	FileSystem string
 	MkfsArgs   []string
 	Options    string
@@ -54,18 +54,18 @@ func Prepared(object int64) Preparation {
 	return p
 }
 
-// Disk is a file system in a file, behind a loop device that bypasses the page cache, so that no data is cached
-// twice.
+// Disk is a file system in a file. The file is behind a loop device that bypasses the page cache, so that no data is
+// cached twice.
 type Disk struct {
 	// Dir is the folder on which the disk is mounted. Device is the number of the device, as MAJOR:MINOR.
 	Dir, Device string
-	// file is the name of the file that contains the disk. speeds sets the speed of a disk with seeks; nil for a disk
-	// without seeks.
+	// file is the name of the file that contains the disk. speeds receives the commands of test/bench/seek that set the
+	// disk's speed; nil for a disk without seeks.
 	file   string
 	speeds io.Writer
 }
 
-// turn sets the speed of a disk with seeks.
+// turn sets the speed of a disk with seeks. Without seeks, it returns an error if s contains a seek time.
 func (d Disk) turn(s Speed) error {
 	if d.speeds == nil {
 		if s.Seek > 0 {
@@ -81,9 +81,9 @@ func (d Disk) turn(s Speed) error {
 	return err
 }
 
-// InMemory puts the files of disks that are created afterwards into memory. On the machine's own disk, one file can
-// be a thousand times slower than another, perhaps because some files are in its host's memory. mebibytes is the size
-// of all disks.
+// InMemory makes the lab store the files of the disks that it creates afterwards in memory. On the machine's own
+// disk, reads of one file can be a thousand times slower than reads of another file, perhaps because the machine's
+// host has some files in memory. mebibytes is the size of all these disks together.
 func (l *Lab) InMemory(mebibytes int64) error {
 	free, err := freeMemory()
 	if err != nil {
@@ -101,8 +101,8 @@ func (l *Lab) InMemory(mebibytes int64) error {
 	return nil
 }
 
-// freeMemory returns the memory in MiB that files may take. This is the available memory, minus 4 GiB that servers,
-// clients and builds need.
+// freeMemory returns the memory in MiB that the files of disks may take. This is the available memory, minus 4 GiB
+// for servers, clients and builds.
 func freeMemory() (mebibytes int64, err error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -115,11 +115,11 @@ func freeMemory() (mebibytes int64, err error) {
 	return int64(*info.MemAvailableBytes)>>20 - 4096, nil
 }
 
-// unmount does not wait for other mount namespaces, such as those of a cluster's nodes. A mount namespace keeps a
-// copy of each mount that existed when the namespace was created.
+// unmount unmounts a folder. It does not wait for other mount namespaces, such as those of a cluster's nodes, which
+// keep a copy of each mount that existed when they were created.
 func unmount(dir string) error { return run("umount", "--lazy", dir) }
 
-// mountMemory mounts a file system in memory on a new folder.
+// mountMemory creates the folder dir and mounts a file system in memory on it.
 func (l *Lab) mountMemory(dir string, mebibytes int64) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -131,9 +131,9 @@ func (l *Lab) mountMemory(dir string, mebibytes int64) error {
 	return nil
 }
 
-// Seek adds seek times to the disks that are created afterwards. A disk has seeks as soon as its speed contains a
-// seek time. Apart from that, the disk costs no time: its file is in memory, and takes as much memory as is written.
-// program is test/bench/seek.
+// Seek enables seek times for the disks that are created afterwards. Such a disk has seeks while its speed contains a
+// seek time. Otherwise, the disk costs no time: its file is in memory, and takes as much memory as was written to it.
+// program is the path of the program test/bench/seek.
 func (l *Lab) Seek(program string) error {
 	files, shown := filepath.Join(l.Dir, "files"), filepath.Join(l.Dir, "shown")
 	free, err := freeMemory()
@@ -167,11 +167,11 @@ func (l *Lab) Seek(program string) error {
 	return errors.New(program + " shows nothing")
 }
 
-// ErrMount means that the kernel cannot mount such a disk. An example is a disk with blocks larger than a page before
-// Linux 6.12.
+// ErrMount means that the kernel cannot mount a disk with the given preparation. For example, a kernel before Linux
+// 6.12 cannot mount a disk with blocks larger than a page.
 var ErrMount = errors.New("mount")
 
-// Disk creates and mounts a disk, which is removed when the lab closes.
+// Disk creates and mounts a disk. The lab removes the disk when it closes.
 func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	image, dir := filepath.Join(cmp.Or(l.files, l.Dir), name+".xfs"), filepath.Join(l.Dir, name)
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
@@ -181,7 +181,8 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 		return Disk{}, err
 	}
 	if l.inMemory {
-		// The benchmark takes all pages now. Otherwise, each write would take pages from the server's own memory.
+		// Take the memory for the whole file now. Otherwise, each write of a server would take memory from the server's own
+		// limit.
 		if err := run("fallocate", "--length", fmt.Sprint(mebibytes<<20), image); err != nil {
 			return Disk{}, err
 		}
@@ -225,7 +226,7 @@ func (d Disk) Evict() error {
 	if err != nil {
 		return err
 	}
-	err = unix.Syncfs(int(root.Fd())) // pages that are not written yet would stay
+	err = unix.Syncfs(int(root.Fd())) // pages that are not written yet would stay in the page cache
 	if err := errors.Join(err, root.Close()); err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
-// Package lab creates the environment of the benchmarks: disks with a set speed, servers in cgroups with a set size,
-// and clients behind a virtual Ethernet with an MTU of 1500. Everything is created for the run and removed after it.
-// The package needs Linux and root. Nothing in it is safe for concurrent use, except that a signal may close the lab
-// at any time.
+// Package lab creates the environment of the benchmarks: disks with a set speed, servers in cgroups with limits, and
+// clients behind a virtual Ethernet with an MTU of 1500. A lab creates all of these for one run, and removes them
+// when it closes. The package needs Linux and root. Nothing in it is safe for concurrent use, except that a signal
+// may close the lab at any time.
 package lab
 
 import (
@@ -30,15 +30,15 @@ const (
 type Lab struct {
 	// Dir is a folder that is removed when the lab closes.
 	Dir string
-	// cleanups are functions that undo what the lab has made; the last one runs first. A signal also runs them, so the
-	// mutex protects them. closing is held while they run.
+	// cleanups contains the functions that undo what the lab has created. They run in reverse order, and a signal can
+	// run them too, so mutex protects the list. closing is locked while they run.
 	mutex, closing sync.Mutex
 	cleanups       []func() error
 	tag            string
 	sites          int
-	// files is the folder for the files of disks; "" for Dir. shown is the folder in which these files have seek times
-	// and speeds; "" if disks have no seeks. speeds sets the seek times and speeds. inMemory is true after a call of
-	// InMemory.
+	// files is the folder for the files of disks; "" for Dir. shown is the folder in which test/bench/seek shows these
+	// files with seek times; "" if disks have no seeks. speeds receives the commands that set the seek times and speeds.
+	// inMemory is true after a call of InMemory.
 	files, shown string
 	speeds       io.Writer
 	inMemory     bool
@@ -65,7 +65,7 @@ func New(dir string) (*Lab, error) {
 	return l, nil
 }
 
-// closeOnSignal closes the lab when a person ends the program, so that nothing is left behind.
+// closeOnSignal closes the lab when SIGINT or SIGTERM ends the program, so that nothing is left behind.
 func (l *Lab) closeOnSignal() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -77,8 +77,8 @@ func (l *Lab) closeOnSignal() {
 	}()
 }
 
-// Close removes everything that the lab made. If a signal has already started this, Close waits until it ends.
-// Otherwise, the program would exit and leave the rest behind.
+// Close removes everything that the lab has created. If a signal has already started a call of Close, the second call
+// waits until the first call ends. Otherwise, the program would exit too early and leave something behind.
 func (l *Lab) Close() error {
 	l.closing.Lock()
 	defer l.closing.Unlock()
@@ -99,13 +99,12 @@ func (l *Lab) cleanup(f func() error) {
 	l.cleanups = append(l.cleanups, f)
 }
 
-// congestionControl is the kernel's own default. Some machines use BBR by default. Between two namespaces, BBR
+// congestionControl is the default of the kernel, but some machines use BBR instead. Between two namespaces, BBR
 // measures a round-trip time of only a few microseconds. It then sends 1 MiB in about fifty steps, each of which
 // waits for a processor.
 const congestionControl = "cubic"
 
-// Site is a network namespace for a server and its origin. Clients reach each site over a virtual Ethernet of its
-// own.
+// Site is a network namespace for a server and its origin. A virtual Ethernet connects each site with the clients.
 type Site struct {
 	// Address is the server's address, as clients see it.
 	Address   string
@@ -115,7 +114,7 @@ type Site struct {
 // URL returns the URL of the site's server.
 func (s Site) URL() string { return fmt.Sprintf("http://%s:%d", s.Address, Port) }
 
-// Site creates a site.
+// Site creates a site, and connects it with the clients.
 func (l *Lab) Site(name string) (Site, error) {
 	l.sites++
 	s := Site{Address: fmt.Sprintf("10.77.%d.1", l.sites), namespace: l.tag + "-" + name}
@@ -145,7 +144,7 @@ func (l *Lab) Site(name string) (Site, error) {
 	return s, nil
 }
 
-// Connect joins two sites by a virtual Ethernet of their own, and returns the addresses at which they reach each other.
+// Connect joins two sites by a virtual Ethernet of their own. It returns the address of each site on this Ethernet.
 func (l *Lab) Connect(a, b Site) (addresses [2]string, err error) {
 	const name = "peer0"
 	if err := run("ip", "-n", a.namespace, "link", "add", name, "mtu", "1500",
@@ -180,7 +179,7 @@ func (l *Lab) namespace(name string) error {
 	return run("ip", "-n", name, "link", "set", "lo", "up")
 }
 
-// Client returns a command that runs in the network namespace of the clients, and on their processors.
+// Client returns a command that runs in the network namespace of the clients, and only on the processors for clients.
 func (l *Lab) Client(command ...string) *exec.Cmd {
 	_, others := processors(runtime.NumCPU())
 	return in(l.clients(), on(others, command...))
@@ -189,7 +188,7 @@ func (l *Lab) Client(command ...string) *exec.Cmd {
 // Inside returns a command that runs in the network namespace of the site.
 func (s Site) Inside(command ...string) *exec.Cmd { return in(s.namespace, command) }
 
-// OriginCount returns the number of requests for objects that a site's origin has received.
+// OriginCount returns the number of requests for objects that the origin of a site has received so far.
 func (s Site) OriginCount() (int64, error) {
 	output, err := s.Inside("curl", "-sf", fmt.Sprintf("http://127.0.0.1:%d/count", OriginPort)).Output()
 	if err != nil {

@@ -2,8 +2,8 @@ package lab
 
 import "time"
 
-// Nginx starts an nginx that needs no disk, at a site of its own, and waits until it listens. root is the root file
-// system that hack/nginx-root makes. text is a configuration with "daemon off".
+// Nginx creates a site and starts an nginx there that needs no disk. It waits until nginx listens. root is the root
+// file system that hack/nginx-root creates. text is a configuration that contains "daemon off".
 func (l *Lab) Nginx(name, root, text string) (Site, *Server, error) {
 	site, err := l.Site(name)
 	if err != nil {
@@ -17,11 +17,11 @@ func (l *Lab) Nginx(name, root, text string) (Site, *Server, error) {
 	return site, server, l.Await(site, server, Port)
 }
 
-// Workers returns the server's worker processes, with the processor time that each has used.
+// Workers returns the processor time that each worker process of the server has used so far, by process id.
 func (s *Server) Workers() (map[int]time.Duration, error) { return s.Descendants("nginx: worker") }
 
-// Used returns the processor time that processes used between two measurements: sum is the time of all processes, and
-// most is the time of the process that used most.
+// Used returns the processor time that processes used between two measurements. sum is the time of all processes
+// together, and most is the highest time of a single process.
 func Used(before, after map[int]time.Duration) (sum, most time.Duration) {
 	for pid, used := range after {
 		sum += used - before[pid]

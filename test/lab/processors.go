@@ -2,8 +2,9 @@ package lab
 
 import "fmt"
 
-// processors returns two lists of processors, in the format of taskset: one for measured servers, and one for clients
-// and origins. "" means all processors. If the machine has four or more processors, servers get two of their own.
+// processors returns two lists of processors, in the format of taskset: servers for measured servers, and others for
+// clients and origins. "" means all processors. If the machine has four or more processors, servers contains two
+// processors that others does not contain.
 func processors(count int) (servers, others string) {
 	if count < 4 {
 		return "", ""
@@ -11,7 +12,7 @@ func processors(count int) (servers, others string) {
 	return "0-1", fmt.Sprintf("2-%d", count-1)
 }
 
-// on returns a command that runs on some processors only.
+// on returns a command that runs only on the given processors.
 func on(processors string, command ...string) []string {
 	if processors == "" {
 		return command

@@ -17,17 +17,20 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Root is the file system that a server sees: a Debian root with some things mounted over it.
+// Root describes the file system that a server sees: a Debian root file system with other file systems mounted over
+// it.
 type Root struct {
 	// Dir is the folder of the Debian root (hack/debian-root).
 	Dir string
-	// Tmpfs are folders on which an empty tmpfs is mounted, in the memory of the server's cgroup. Each folder comes
-	// after the folder that contains it. TmpfsOptions are additional mount options by folder, such as a size.
+	// Tmpfs lists the folders on which an empty tmpfs is mounted. The memory of a tmpfs counts for the server's cgroup.
+	// If one folder contains another, it must come first. TmpfsOptions maps a folder to additional mount options, such
+	// as a size.
 	Tmpfs        []string
 	TmpfsOptions map[string]string
-	// Binds are folders of the lab, by the path at which the server sees them. This path may be in a tmpfs.
+	// Binds maps a path that the server sees to the folder of the lab that is mounted there. The path may be in a tmpfs.
 	Binds map[string]string
-	// Files are the contents of files that are written before the server starts, by path. The path must be in a tmpfs.
+	// Files maps a path to the content of the file that is written there before the server starts. The path must be in a
+	// tmpfs.
 	Files map[string]string
 	// Owner is the user who owns the tmpfs and the files; "" for root.
 	Owner string
@@ -41,8 +44,8 @@ type Server struct {
 	stop    sync.Once
 }
 
-// Start starts a server at a site, in its own namespaces for mounts and processes. The server also runs in the
-// cgroup, unless cgroup is nil. It ends when the lab closes, at the latest.
+// Start starts a server at a site, in its own namespaces for mounts and processes. The server runs in the given
+// cgroup; nil means no cgroup of its own. The server ends at the latest when the lab closes.
 func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command ...string) (*Server, error) {
 	s := &Server{Cgroup: cgroup, log: filepath.Join(l.Dir, name+".log")}
 	log, err := os.Create(s.log)
@@ -69,8 +72,8 @@ func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command .
 	return s, nil
 }
 
-// script returns the shell script that prepares what the server sees, joins the cgroup and becomes the server. The
-// paths of the files that have been written begin with files.
+// script returns a shell script that prepares what the server sees, joins the cgroup, and then executes the server's
+// command. files is the prefix of the paths at which the contents of root.Files are stored.
 func script(site Site, cgroup *Cgroup, root Root, files string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -112,7 +115,7 @@ func script(site Site, cgroup *Cgroup, root Root, files string) string {
 	return b.String()
 }
 
-// Stop kills the server and everything that it started, and waits for its end.
+// Stop kills the server and all processes that it has started, and waits until the server has ended.
 func (s *Server) Stop() (err error) {
 	s.stop.Do(func() {
 		err = s.process.Process.Kill()
@@ -121,7 +124,8 @@ func (s *Server) Stop() (err error) {
 	return err
 }
 
-// Running returns an error with the server's output once the server has ended.
+// Running returns nil while the server runs. Once the server has ended, it returns an error that contains the
+// server's output.
 func (s *Server) Running() error {
 	if err := s.process.Process.Signal(syscall.Signal(0)); err == nil && s.alive() {
 		return nil
@@ -130,7 +134,7 @@ func (s *Server) Running() error {
 	return fmt.Errorf("the server has ended:\n%s", text)
 }
 
-// alive returns false for a zombie.
+// alive returns true if the process exists and is not a zombie.
 func (s *Server) alive() bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(s.process.Process.Pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
@@ -152,8 +156,8 @@ func (l *Lab) Await(site Site, s *Server, port int) error {
 	return errors.New("nothing listens at " + address + ":\n" + string(text))
 }
 
-// Descendants returns the processes that the server has started and whose command line begins with command, with the
-// processor time that each has used.
+// Descendants returns the processor time of each process that the server has started and whose command line begins
+// with command, by process id.
 func (s *Server) Descendants(command string) (map[int]time.Duration, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {

@@ -17,12 +17,13 @@ import (
 
 // Load describes the requests that clients send.
 type Load struct {
-	// Name distinguishes the load from others of the same measurement.
+	// Name identifies the load among the loads of the same measurement.
 	Name string
-	// Connections is the number of connections that send requests. Each connection sends the next request as soon as it
-	// has the last response.
+	// Connections is the number of connections that send requests. Each connection sends its next request as soon as it
+	// has received the last response.
 	Connections int
-	// Lua is the body of a function that returns the next path, for wrk. Path returns such a path too.
+	// Lua is the body of a Lua function for wrk that returns the path of the next request. Path is a Go function that
+	// returns such a path too.
 	Lua  string
 	Path func() string
 }
@@ -43,7 +44,7 @@ func One(name string, connections int, path string) Load {
 }
 
 // Zipf returns a load for count objects. The object of rank n is requested about 1/n times as often as the first
-// object. missPercent is the percentage of requests for objects that nobody has requested before.
+// object. missPercent is the percentage of requests for new objects, which nobody has requested before.
 func Zipf(name string, connections, count, missPercent int, size int64) Load {
 	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf(`
   if math.random(100) <= %d then return "/objects/%d/new-" .. math.random(1, 2^52) end
@@ -68,8 +69,8 @@ type Answers struct {
 	Requests  int64   `json:"requests"`
 	// Bytes is the size of all responses, including their headers.
 	Bytes int64 `json:"bytes"`
-	// Errors is the number of responses with a status of 400 or more, of responses that took longer than a minute, and
-	// of connections that broke.
+	// Errors is the sum of three numbers: responses with a status of 400 or more, responses that took longer than a
+	// minute, and errors of connections.
 	Errors int64 `json:"errors"`
 }
 
@@ -108,9 +109,9 @@ func (l *Lab) Ask(url string, duration time.Duration, loads ...Load) ([]Answers,
 	return together(clients, outputs)
 }
 
-// AskAtRate does the same as Ask, but each load sends a fixed number of requests a second, which does not depend on
-// the server. client is the program test/bench/rate. address is the server's HOST:PORT. The latency of a request is
-// measured from the time at which the request was due.
+// AskAtRate sends loads as Ask does, but each load sends a fixed number of requests a second, whatever the server
+// does. client is the path of the program test/bench/rate. address is the server's HOST:PORT. The latency of a
+// request is measured from the time at which the request was due.
 func (l *Lab) AskAtRate(
 	client, address string, duration time.Duration, loads []Load, rates []float64,
 ) ([]Answers, error) {
@@ -128,7 +129,7 @@ func (l *Lab) AskAtRate(
 	return together(clients, outputs)
 }
 
-// together runs clients at the same time. Each prints its answers as JSON to its output.
+// together runs clients at the same time, and returns the answers that each client writes to its output as JSON.
 func together(clients []*exec.Cmd, outputs []bytes.Buffer) ([]Answers, error) {
 	answers, errs := make([]Answers, len(clients)), make([]error, len(clients))
 	for i, client := range clients {

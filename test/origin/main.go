@@ -1,10 +1,10 @@
-// Command origin is the origin server of the tests and the demo. It serves objects of any size whose bytes depend
-// only on their path, and counts the requests for them. If a request contains the date of the object's Last-Modified,
-// the answer is 304.
+// Command origin is the origin server of the tests and the demo. It serves objects of any size up to 64 MiB, whose
+// bytes depend only on their path, and counts the requests for them. If a request contains the Last-Modified date of
+// the object in If-Modified-Since, the status of the answer is 304.
 //
 //	GET /objects/SIZE/NAME   SIZE bytes
-//	GET /count               how many objects were asked for
-//	GET /bodies              how many of these were answered with the object itself
+//	GET /count               the number of requests for objects
+//	GET /bodies              the number of these requests whose answer contained the body of the object
 //	GET /publish             creates the next version of all objects below /versions, and returns its number
 //	POST /versions/TAG/NAME  the same as /publish
 //	GET /versions/TAG/NAME   the latest version at the time of the request; the answer takes up to 300 ms
@@ -81,7 +81,7 @@ func handler() http.Handler {
 		w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 		w.Header().Set("Content-Type", "application/octet-stream")
 		if _, err := io.Copy(w, content.Reader(r.URL.Path, size)); err != nil {
-			log.Print(err) // the client went away
+			log.Print(err) // the client closed the connection
 		}
 	})
 	return mux

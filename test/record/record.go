@@ -1,5 +1,5 @@
-// Package record writes the results and the conditions of measurements as JSON. The pages of the docs are made from
-// it.
+// Package record writes the results of measurements and their conditions as JSON. The benchmark pages of the docs are
+// generated from these files.
 package record
 
 import (
@@ -16,17 +16,18 @@ import (
 
 // Document is a result and the conditions of its measurement.
 type Document[T any] struct {
-	// Date is in UTC. Commit is the commit of the working tree, with a + if the tree had changes.
+	// Date is the time of the measurement in UTC. Commit is the commit of the working tree; a + follows if the tree
+	// contains changes.
 	Date   string `json:"date"`
 	Commit string `json:"commit"`
 	Kernel string `json:"kernel"`
 	CPUs   int    `json:"cpus"`
-	// Processor is the name of the processor that the kernel reports; older results lack the name.
+	// Processor is the name of the processor, as the kernel reports it; older results do not contain it.
 	Processor string `json:"processor,omitempty"`
 	Result    T      `json:"result"`
 }
 
-// processor returns the first processor's name in /proc/cpuinfo, or "".
+// processor returns the name of the first processor in /proc/cpuinfo; "" if there is no name.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {

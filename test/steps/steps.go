@@ -1,10 +1,11 @@
-// Package steps runs the parts of a test that depend on each other. They are not subtests, because a subtest can run
-// alone.
+// Package steps runs the steps of a test that depend on each other. The steps are not subtests, because the go
+// command can run a subtest alone.
 package steps
 
 import "testing"
 
-// Run runs a step. In the test's output, a failure belongs to the last step that is named before the failure.
+// Run runs a step, and writes its name to the test's output. So a failure in the output belongs to the last step that
+// is named before the failure.
 func Run(t *testing.T, name string, step func()) {
 	t.Helper()
 	t.Log("step: " + name)

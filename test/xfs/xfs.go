@@ -1,5 +1,5 @@
-// Package xfs makes real file systems for tests. Each file system is in a file, and is mounted through a loop device.
-// The package needs Linux and root.
+// Package xfs creates real file systems for tests. Each file system is in a file, and is mounted through a loop
+// device. The package needs Linux and root.
 package xfs
 
 import (
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Mount makes a file system of 512 MiB and mounts it until the test ends.
+// Mount creates a file system of 512 MiB, and mounts it on dir until the test ends.
 func Mount(t *testing.T, dir string) {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "disk.xfs")

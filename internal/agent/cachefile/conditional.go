@@ -22,7 +22,8 @@ const (
 	Changed
 )
 
-// Condition decides whether a file is changed. It gets the times of the response in the file, see [Header].
+// Condition returns true if a file must be changed. Its arguments are the times ValidUntil and Received of the file's
+// [Header].
 type Condition func(validUntil, received time.Time) bool
 
 // StampIf stamps a file as [Stamp] does, if the response in the file meets a condition. It reads as little of the
@@ -38,8 +39,8 @@ func ExpireIf(path string, at time.Time, is Condition) (found Result, size int64
 	return change(path, is, atValidUntil, at.Unix())
 }
 
-// RemoveUnused removes a file that is [Unused]. If nginx has meanwhile stored another response under the file's name,
-// RemoveUnused keeps the new file.
+// RemoveUnused removes a file that is [Unused]. If nginx has stored another response under the file's name since the
+// file became unused, RemoveUnused keeps the new file.
 func RemoveUnused(path string) error {
 	found, _, err := StampIf(path, func(time.Time, time.Time) bool { return false })
 	if err != nil || found != Unused {

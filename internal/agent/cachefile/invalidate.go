@@ -11,8 +11,9 @@ import (
 
 // Stamp makes nginx treat a file as if the file did not exist, at once and in every worker. nginx reads the header
 // for each request, even in a file that it keeps open (open_file_cache). Responses that nginx is already sending from
-// the file continue. A stamp stays in the file when nginx renames a temporary file or renews a stored response (304),
-// so each removal begins with a stamp. Stamp returns no error if the file no longer exists.
+// the file continue. nginx does not undo a stamp: the stamp stays in the file when nginx renames a temporary file or
+// renews a stored response (304). Each removal therefore begins with a stamp. Stamp returns no error if the file no
+// longer exists.
 //
 // Unlike a removal, a stamp keeps nginx's count of the cache's size correct. But until nginx replaces the file,
 // requests for the object do not wait for each other (proxy_cache_lock).

@@ -26,8 +26,8 @@ type suspect struct {
 }
 
 // mayBeIn reports whether a folder that changed at the given time can contain suspects. nginx moves a file into its
-// folder after it has written the file. The removal of a file also changes the time of its folder, so this time does
-// not show when the crash was.
+// folder after it has written the file, so a folder that changed before the window contains no file that a crash can
+// have cut. The removal of a file also changes the time of its folder, so this time does not show when the crash was.
 func (s *suspects) mayBeIn(changed time.Time) bool { return !changed.Before(s.last.Add(-window)) }
 
 // add adds a file that was written at the given time, if a crash can have cut it.
@@ -51,8 +51,8 @@ func (s *suspects) paths() (paths []string) {
 }
 
 // isWhole reports whether a file has the length that its header states, and has no hole. hole is the offset of the
-// file's first hole; it equals size if there is no hole. A response whose header does not state its length never
-// counts as whole: without a Content-Length, only statuses 204 and 304 state it.
+// file's first hole; it equals size if there is no hole. If the header does not state the length, isWhole returns
+// false. A header states the length by Content-Length, or by one of the statuses 204 and 304.
 func isWhole(h cachefile.Header, size, hole int64) bool {
 	length, ok := h.Length()
 	return ok && size == h.Body+length && hole >= size

@@ -59,9 +59,9 @@ type watch struct {
 	hung  bool
 }
 
-// hangs reports whether the disk hangs. now is the current look. The first look with counts only serves for
-// comparison with later looks. If the time since the last look is shorter than least, the previous verdict stays,
-// because the counts of so short a time prove nothing.
+// hangs reports whether the disk hangs. now is the current look. The first look with counts does not change the
+// verdict: later looks are compared with this look. If the time since the last look is shorter than least, the
+// previous verdict stays, because the counts of so short a time prove nothing.
 func (w *watch) hangs(now look, reading bool, least time.Duration, rate int) bool {
 	switch {
 	case now.at.Sub(w.begun) >= busyPatience || !now.isKnown:

@@ -25,9 +25,9 @@ const (
 
 // clearing deletes the files of foreign caches on a disk. Only one run is active at a time, because many concurrent
 // deletions would slow the probes down until the disk is taken out of use. A run rests between batches. The next
-// agent deletes the files that are left when this agent ends. The previous owner of the disk wrote the files. So
-// clearing follows no links, and does not rely on the depth of folders: it moves subfolders up before it empties
-// them. It is safe for concurrent use.
+// agent deletes the files that are left when this agent ends. The files come from the previous owner of the disk, so
+// clearing does not trust them. It follows no links, and it moves subfolders up before it empties them, so that
+// folders of any depth can be deleted. It is safe for concurrent use.
 type clearing struct {
 	running atomic.Bool
 	// rest waits for a duration, or until the context ends. Tests may replace it.

@@ -14,9 +14,9 @@ import (
 )
 
 // Monitor probes one disk until its context ends. A probe that hangs blocks only its own thread. Each time that the
-// timeout passes, such a probe counts as another failure, unless the disk is only busy. No second probe starts
-// meanwhile. If the context ends during a probe that hangs, the probe lasts until the disk answers. The methods are
-// safe for concurrent use.
+// timeout passes, such a probe counts as another failure, unless the disk is only busy. The next probe starts only
+// after the probe that hangs has ended. If the context ends during a probe that hangs, the probe lasts until the disk
+// answers. The methods are safe for concurrent use.
 type Monitor struct {
 	// Changed is called from the monitor's goroutine when the status or the reason has changed, or when the disk begins
 	// to make reads wait.
@@ -89,7 +89,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	var late, overdue <-chan time.Time // overdue is not nil while a probe runs
 	var hasRead chan struct{}
 	var begun, ended time.Time
-	var early <-chan time.Time // fires at the first look at the device, with which later looks are compared
+	var early <-chan time.Time // fires at the first look at the device; later looks are compared with it
 	var seen watch
 	hangs := func() bool {
 		t := m.thresholds()

@@ -25,8 +25,8 @@ func mountAt(dir string) (*mountinfo.Info, error) {
 	return mounts[len(mounts)-1], nil
 }
 
-// IsWholeMount reports whether the mount at a folder is the root of a file system. The mount is no such root if a
-// disk is missing and the volume is a folder of the node's root file system.
+// IsWholeMount reports whether the mount at a folder is the root of a file system. It returns false, for example, if
+// the disk is missing and the volume is therefore a folder of the node's root file system.
 func IsWholeMount(dir string) (bool, error) {
 	mount, err := mountAt(dir)
 	if err != nil {
@@ -52,7 +52,8 @@ func readFileSystem(dir string) (effective.FileSystem, error) {
 			f.Options += "," + option
 		}
 	}
-	// The folder of a partition has no queue folder; its parent folder, which is that of the device, has one.
+	// In sysfs, the folder of a partition is inside the folder of its device, and only the device's folder contains the
+	// folder queue.
 	for _, file := range []string{"queue/read_ahead_kb", "../queue/read_ahead_kb"} {
 		text, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/%s", mount.Major, mount.Minor, file))
 		if err == nil {

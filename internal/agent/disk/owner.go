@@ -32,7 +32,7 @@ const (
 type Owner struct {
 	Namespace string
 	Name      string
-	// Disk is the name of the disk. The signature of the mark covers it too.
+	// Disk is the name of the disk. The signature of the mark also covers this name.
 	Disk string
 	// Key signs the mark, so that nobody else can write a mark in this CacheNode's name. Without a key, marks are not
 	// signed, and any mark with the right name is accepted.
@@ -59,7 +59,7 @@ func (m mark) owner() string { return m.Namespace + "/" + m.Name }
 // claim checks the mark in our folder on a disk. If the mark names another CacheNode, claim returns a finding. If the
 // rules allow it, claim takes the disk over instead: it sets the cache aside, so that c deletes it, and writes a new
 // mark. claim also takes over a cache without a mark, and a cache whose mark contains our name but not our signature.
-// Without a key, it takes over neither: it adds a missing mark, and accepts every mark with our name.
+// If we have no key, claim does neither: it adds a missing mark, and accepts every mark with our name.
 func (o Owner) claim(ctx context.Context, folder string, rules Rules, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	text, err := readMark(path)

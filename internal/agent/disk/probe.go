@@ -32,8 +32,8 @@ const (
 	markEvery = 10
 )
 
-// Devices stores the device of each disk. It detects two disks on the same device without access to a disk, which may
-// hang. It is safe for concurrent use.
+// Devices stores the device of each disk. It finds two disks on the same device without access to a disk, because a
+// disk may hang. It is safe for concurrent use.
 type Devices struct {
 	mutex sync.Mutex
 	of    map[string]uint64
@@ -205,7 +205,7 @@ func (p *Prober) checkDevice() error {
 	if !p.Own {
 		return nil
 	}
-	if p.parent == 0 { // 0 is no device
+	if p.parent == 0 { // not read yet: no device has the number 0
 		p.parent, _ = deviceOf(filepath.Dir(p.Dir))
 		p.node, _ = deviceOf(p.NodeDir)
 	}

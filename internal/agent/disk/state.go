@@ -46,7 +46,7 @@ type Sample struct {
 type Thresholds struct {
 	Interval, Timeout time.Duration
 	// Failures is the number of consecutive failed samples after which a disk fails. Successes is the number of
-	// consecutive good samples after which it comes back.
+	// consecutive good samples after which a failed disk is used again.
 	Failures, Successes int
 	// BusyRate is the smallest number of reads or writes a second that a busy disk completes. A disk that completes
 	// fewer counts as hanging.
@@ -65,7 +65,8 @@ const (
 	// flapTime is a period that begins when a disk returns to use. If the disk fails again within this period, its next
 	// return takes longer.
 	flapTime = 10 * time.Minute
-	// maxFlaps limits how often the number of good probes that a disk needs for its return is doubled.
+	// maxFlaps limits the number of good probes that a disk needs for its return. The number doubles each time that the
+	// disk fails within flapTime after its return, but at most maxFlaps times.
 	maxFlaps = 6
 	// confirmDelay is the delay before the next probe while a failure is not yet confirmed or refuted.
 	confirmDelay = 100 * time.Millisecond
@@ -115,9 +116,9 @@ func (s State) Next(sample Sample, t Thresholds) State {
 	return s.bad(sample.At, reason, message, t)
 }
 
-// judge returns why a sample is bad: the reason and message of the sample itself, or of a threshold on space that the
-// sample violates. The reason is "" for a good sample. To come back, a failed disk needs 1.5 times the free space and
-// the free inodes of the thresholds.
+// judge returns the reason and the message if a sample is bad. Both come from the sample itself, or from a threshold
+// on free space or inodes that the sample violates. The reason is "" for a good sample. To come back, a failed disk
+// needs 1.5 times the free space and the free inodes of the thresholds.
 func (s State) judge(sample Sample, t Thresholds) (v1alpha1.DiskReason, string) {
 	if sample.Reason != "" || sample.Usage == (Usage{}) {
 		return sample.Reason, sample.Message

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trimFiles and trimTime limit one call of trim, so that the call does not slow down the probe that it is a part of.
+// trim is a part of a probe. trimFiles and trimTime limit one call of trim, so that the call does not slow down the
+// probe.
 const (
 	trimFiles = 500
 	trimTime  = 300 * time.Millisecond

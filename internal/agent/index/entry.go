@@ -21,13 +21,13 @@ type Entry struct {
 	File cachekey.File
 	// Key is the object's key. All slices and all variants of an object have the same Key.
 	Key string
-	// Generation is the generation of the disk's keys when the file was stored; 0 if the keys had none.
+	// Generation is the generation of the disk's keys when the file was stored; 0 if the keys had no generation.
 	Generation int64
 	// Tags are the object's tags, sorted, each once.
 	Tags []string
-	// Received is the time at which the response arrived from the origin. ValidUntil is the time until which it is
-	// fresh. Both are in whole seconds. A renewal (304) changes both times in the file; the index gets the new times
-	// when the file is read again.
+	// Received is the time at which the response arrived from the origin. ValidUntil is the time until which the
+	// response is fresh. Both are in whole seconds. A renewal (304) changes both times in the file; the index gets the
+	// new times when the file is read again.
 	Received, ValidUntil time.Time
 	// Stored is the time of the last write to the file, in whole seconds. A renewal also writes to the file: it changes
 	// the header.

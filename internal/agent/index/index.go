@@ -44,7 +44,7 @@ var ErrFailed = errors.New("the index cannot be used any more")
 // Cache is memory that the indexes of all disks of a pod share.
 type Cache struct{ blocks *pebble.Cache }
 
-// NewCache returns a cache with the given size in bytes. The caller closes the cache after the indexes.
+// NewCache returns a cache with the given size in bytes. The caller must close the indexes before the cache.
 func NewCache(bytes int64) *Cache { return &Cache{pebble.NewCache(bytes)} }
 
 // Close frees the memory.
@@ -249,7 +249,7 @@ func (x *Index) InFolder(f cachekey.Folder) iter.Seq2[cachekey.File, error] {
 	return x.files(folderRecords(f))
 }
 
-// page is the largest number of files that are looked up at a time.
+// page is the largest number of files that one call of the method page returns.
 const page = 1024
 
 // files finds the records whose keys begin with start, and returns the files to which these records lead. The index
@@ -276,8 +276,8 @@ func (x *Index) files(start []byte) iter.Seq2[cachekey.File, error] {
 	}
 }
 
-// page returns the files of the next records. next is the key of the first record after them; nil if there are no
-// more records.
+// page returns the files to which the next records lead, at most as many as the constant page. next is the key of the
+// record that follows; nil if there are no more records.
 func (x *Index) page(from, end []byte) (files []cachekey.File, next []byte, err error) {
 	records, err := x.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: end})
 	if err != nil {
@@ -313,8 +313,8 @@ func (x *Index) SetCheckpoint(at time.Time) error { return x.setTime(timeOf("che
 
 // Checkpoint returns the last moment that [Index.SetCheckpoint] has recorded; zero if there is none. Changes reach
 // the disk in their order, so the checkpoint is also correct after a crash of the agent. rebooted is true if the
-// machine was booted after the checkpoint. If the machine crashed, the file system can have lost what nginx did in
-// the last minute before the crash.
+// machine was booted after the checkpoint. If the machine crashed, the file system can have lost what nginx did
+// shortly before the crash, see lostByCrash.
 func (x *Index) Checkpoint() (at time.Time, rebooted bool, err error) {
 	return x.time(timeOf("checkpoint"))
 }
@@ -352,7 +352,7 @@ func (x *Index) decodeTime(value []byte) (at time.Time, rebooted bool, err error
 		return at, false, errDamaged
 	}
 	at, rebooted = time.Unix(0, nanoseconds), string(value[n:]) != x.boot
-	if at.After(x.Clock.Now()) { // the clock was set back, so it cannot be compared with older times
+	if at.After(x.Clock.Now()) { // the clock was set back, so at cannot be compared with older times
 		at = time.Time{}
 	}
 	return at, rebooted, nil

@@ -23,7 +23,7 @@ const (
 	margin = 2 * time.Second
 	// retryEvery is the time between two attempts to read files that could not be read.
 	retryEvery = 2 * time.Second
-	// waitForEvents is the longest time for which the keeper waits for events at a time.
+	// waitForEvents is the longest duration of one wait for events.
 	waitForEvents = 500 * time.Millisecond
 )
 
@@ -226,7 +226,7 @@ func (k *Keeper) scanNext() error {
 	k.scanning = true
 	err := k.scanner.scan(folder)
 	k.scanning = false
-	if err != nil || len(k.pending) > 0 { // lost events may have added folders meanwhile
+	if err != nil || len(k.pending) > 0 { // lost events may have added folders during the scan
 		return err
 	}
 	if k.polled != nil && k.begun {

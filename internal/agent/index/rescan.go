@@ -66,9 +66,9 @@ func (d Disk) Read(f cachekey.File) (e Entry, ok bool, err error) {
 // within this time before the crash.
 const lostByCrash = 2 * time.Minute
 
-// stale is a folder that must be rescanned. The index already contains its files that are older than since. rebooted
-// is true if a crash of the machine may have undone changes. unchanged is true if the folder's own time is older than
-// since.
+// stale is a folder that must be rescanned. The index already contains the files of the folder that are older than
+// since. rebooted is true if a crash of the machine may have undone changes. unchanged is true if the folder's own
+// time is older than since.
 type stale struct {
 	folder              cachekey.Folder
 	since               time.Time
@@ -160,7 +160,8 @@ func mkdir(path string) error {
 	} else if err != nil {
 		return err
 	}
-	// The umask removes bits from Mkdir's mode. The folder has the group of the folder above it.
+	// Chmod sets the mode again, because the umask removes bits from Mkdir's mode. The folder already has the group of
+	// the folder above it.
 	return os.Chmod(path, 0o770|fs.ModeSetgid)
 }
 

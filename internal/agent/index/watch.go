@@ -42,7 +42,8 @@ type Watch struct {
 // mask selects the events of a file that is complete, of a file that is removed, and of the folder itself.
 const mask = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | gone | unix.IN_ONLYDIR
 
-// gone selects the events of a folder itself. The kernel sends the last two of these events in any case.
+// gone selects the events of a folder itself. The kernel sends IN_IGNORED and IN_UNMOUNT even if they are not
+// selected.
 const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_IGNORED | unix.IN_UNMOUNT
 
 // NewWatch starts to watch all folders of a cache. The folders must exist. The error ENOSPC means that the user has
@@ -74,15 +75,15 @@ func NewWatch(cache string) (*Watch, error) {
 // Close ends the watch.
 func (w *Watch) Close() error { return errors.Join(unix.Close(w.fd), unix.Close(w.wake)) }
 
-// Wake ends the wait of [Watch.Next]. If Next is not waiting, Wake ends the wait of the next call. Unlike the other
-// methods, any goroutine may call Wake before Close.
+// Wake ends the wait of [Watch.Next]. If Next is not waiting, Wake ends the wait of the next call. Any goroutine may
+// call Wake, but not after Close. All other methods belong to one goroutine.
 func (w *Watch) Wake() {
 	_, _ = unix.Write(w.wake, binary.NativeEndian.AppendUint64(nil, 1)) // fails only if earlier wake-ups are unread
 }
 
-// Next returns the files that were stored or removed. It waits for the first of them, but not longer than wait. all
-// is true if the files include everything that happened before the call. The error [ErrOverflow] means that events
-// are missing beside the returned files.
+// Next returns the files that were stored or removed. It waits for the first of these files, but not longer than
+// wait. all is true if the files include everything that happened before the call. The error [ErrOverflow] means that
+// the kernel has dropped events, so that the returned files are not complete.
 func (w *Watch) Next(wait time.Duration) (files []cachekey.File, all bool, err error) {
 	waits := []unix.PollFd{
 		{Fd: int32(w.fd), Events: unix.POLLIN},   //nolint:gosec // a file descriptor
@@ -115,7 +116,7 @@ func (w *Watch) Next(wait time.Duration) (files []cachekey.File, all bool, err e
 	case what&unix.IN_Q_OVERFLOW != 0:
 		return files, false, ErrOverflow
 	}
-	// The kernel returns as many events as fit. So if the buffer still has room for another event, there is no other
-	// event.
+	// The kernel writes as many events into the buffer as fit. So if there is still room for another event, no other
+	// event waits.
 	return files, n+unix.SizeofInotifyEvent+unix.NAME_MAX+1 <= len(w.buffer), nil
 }

@@ -37,8 +37,8 @@ func newBreakers(c clock.PassiveClock) *breakers {
 	return &breakers{clock: c, skipped: map[breaker]time.Time{}}
 }
 
-// report records the result of a request whose key another pod owns. A request that the owner did not answer changes
-// nothing: nginx can have sent this request to test the owner again after ten seconds.
+// report records the result of a request whose key another pod owns. If nginx asked the owner and got no answer,
+// report changes nothing: nginx can have sent this request to test the owner again after ten seconds.
 func (b *breakers) report(r nginxlog.Request) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

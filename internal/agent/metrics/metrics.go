@@ -191,7 +191,7 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		return
 	}
 	switch r.Tag {
-	case agentapi.TagSlice: // the request that it is a part of is counted too
+	case agentapi.TagSlice: // the request that needed the slice is counted too
 		m.slices.WithLabelValues(r.Disk).Inc()
 		m.sliceBytes.WithLabelValues(r.Disk).Add(float64(r.Bytes))
 		return
@@ -347,7 +347,8 @@ func (m *Metrics) Running(revision string, samplingPercent int32) {
 	m.sampling.Set(float64(samplingPercent) / 100)
 }
 
-// SetLoaded records whether nginx has read the index of a disk's cache since it started or the disk came back.
+// SetLoaded records whether nginx has read the index of a disk's cache since the last start of nginx and the last
+// return of the disk.
 func (m *Metrics) SetLoaded(name string, loaded bool) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

@@ -27,7 +27,7 @@ func OpenFiles(process string) int64 {
 	return 0
 }
 
-// filesOf parses a limit. A limit that is not a number is the word "unlimited".
+// filesOf parses a limit. For any text that is not a number, such as "unlimited", it returns mostFiles.
 func filesOf(limit string) int64 {
 	number, err := strconv.ParseInt(limit, 10, 64)
 	if err != nil {

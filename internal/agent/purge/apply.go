@@ -29,12 +29,12 @@ type task struct {
 // invalid.
 const unlinked = 10_000
 
-// apply applies rules to the files in the store. The tables already contain the rules, so a file that is stored
-// meanwhile is checked when it is stored. Files whose names follow from a URL come first, because they can be found
-// without the index. The error is [index.ErrIncomplete] if the index does not contain all files yet.
+// apply applies rules to the files in the store. A file that nginx stores during apply is checked when it is stored,
+// because the tables already contain the rules. Files whose names follow from a URL come first, because they can be
+// found without the index. The error is [index.ErrIncomplete] if the index does not contain all files yet.
 func (a *applier) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
-	// The other tasks were already applied to all files that the index knew, and to each file that was stored or found
-	// since.
+	// news contains the tasks that were not yet applied to the files in the index. The other tasks were already applied
+	// to all files that the index contained, and to each file that was stored or found since.
 	news := slices.DeleteFunc(slices.Clone(tasks), func(t task) bool { return t.Changed <= a.partly })
 	invalid, err := a.hitKeys(news)
 	if err != nil || len(tasks) == 0 {
@@ -187,8 +187,9 @@ func (s *store) hitSome(x *index.Index, t task, files []cachekey.File, invalid *
 	return nil
 }
 
-// isSpared returns true for a file that, according to the index, arrived after the end of a rule. A renewal (304) can
-// only move the time of arrival to a later time.
+// isSpared returns true for a file that, according to the index, arrived after the end of a rule. The index may
+// contain an outdated time of arrival. This does no harm, because a renewal (304) can only move the time to a later
+// time.
 func (s *store) isSpared(x *index.Index, f cachekey.File, t task) bool {
 	if t.Until.IsZero() {
 		return false

@@ -8,17 +8,18 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// maxChanges is the largest number of URLs that wait to be made stale. After at most changesAtOnce URLs, new purges
-// are applied before further URLs. Each URL is made stale in the memory tier a second time, lookAgainAfter later or
-// up to one second after that.
+// maxChanges is the largest number of URLs that wait to be made stale. After changesAtOnce URLs at most, an applier
+// applies new purges before it makes further URLs stale. Each URL is made stale in the memory tier a second time,
+// lookAgainAfter later or up to one second after that.
 const (
 	maxChanges     = 1024
 	changesAtOnce  = 32
 	lookAgainAfter = 2 * time.Second
 )
 
-// MakeStale makes the cached objects of a URL stale without a purge, only in this pod and only once. It returns
-// before this is done. If too many URLs wait, it drops the oldest URL.
+// MakeStale makes the cached objects of a URL stale without a purge. Unlike a purge, it affects only this pod, and is
+// not applied to files that nginx stores later. It returns before the objects are stale. If too many URLs wait, it
+// drops the oldest URL.
 func (p *Purger) MakeStale(url string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -81,8 +82,8 @@ func (a *applier) takeChanges() (tasks []task, more bool) {
 	return tasks, a.changesSeen < p.changesSeen
 }
 
-// change makes the objects of the next URLs stale. more is true if more URLs wait. The index may lack a variant or a
-// slice that nginx has just stored. change accepts this, because it does not wait.
+// change makes the objects of the next URLs stale. more is true if more URLs wait. change does not wait until the
+// index is complete. It can therefore miss a variant or a slice that nginx has just stored.
 func (a *applier) change(ctx context.Context, k *index.Keeper) (more bool, err error) {
 	tasks, more := a.takeChanges()
 	if _, err := a.hitKeys(tasks); err != nil { // these files become stale, and stay

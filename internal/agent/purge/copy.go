@@ -16,8 +16,8 @@ import (
 )
 
 // Copy looks for an object's files on a disk and in memory. It reads the files and not the indexes, so it also finds
-// files that nginx has just stored. It does not wait for a disk that hangs. One goroutine stays until the disk
-// answers. Until then, each later call ends when its context ends.
+// files that nginx has just stored. If the disk hangs, Copy returns when its context ends, but one goroutine stays
+// until the disk answers. Later calls for this disk then also return when their contexts end.
 func (p *Purger) Copy(ctx context.Context, q objects.Lookup) (objects.Copy, error) {
 	l := lookup{key: cachekey.Parse(q.Key), slice: max(q.Slice, 0)}
 	p.mutex.RLock()

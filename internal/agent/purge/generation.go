@@ -29,8 +29,8 @@ func (g generations) active() int64 {
 	return g.Base
 }
 
-// next returns a new number. The number is at least place, so a disk whose file State was lost does not use a number
-// twice.
+// next returns a new number. The number is at least place, and places only grow. So even a disk whose file State was
+// lost does not use a number twice.
 func (g *generations) next(place int64) int64 {
 	g.Last = max(g.Last+1, place)
 	return g.Last
@@ -196,8 +196,8 @@ func (a *applier) show() error {
 }
 
 // needsIndex returns the place of the last rule with tags, prefixes or hosts: only an index can find the files of
-// such a rule. ok is false if there is no such rule. A rule with URLs can wait, because the name of a URL's main file
-// follows from its key.
+// such a rule. ok is false if there is no such rule. Rules that contain only URLs do not count, because the name of a
+// URL's main file follows from the key of the URL.
 func needsIndex(tasks []task) (place int64, ok bool) {
 	for _, t := range tasks {
 		for _, p := range t.patterns {

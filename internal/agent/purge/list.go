@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// more stands in a listing for the tags of an object that are not indexed.
+// more is the text that a listing shows in place of tags that are not indexed.
 const more = "..."
 
 // List lists the objects on the disks and in the memory tier that their indexes contain. Each disk serves one caller

@@ -53,8 +53,8 @@ func (a *applier) open() (x *index.Index, folder string, tagHeaders []string, er
 	return x, folder, tagHeaders, err
 }
 
-// close closes the index in a folder. If the disk fails, the closing never ends, and close does not wait for it.
-// close removes a damaged index, so that the next index is built from nginx's files.
+// close closes the index in a folder. If the disk has failed, the index never finishes closing, so close does not
+// wait for the end. close removes a damaged index, so that the next index is built from nginx's files.
 func (a *applier) close(x *index.Index, folder string) error {
 	closed := make(chan struct{})
 	go func() { _ = x.Close(); close(closed) }()

@@ -58,8 +58,8 @@ type Purger struct {
 	// rules are the rules of sweeps.
 	rules      sweep.Rules
 	tagHeaders []string
-	// generation counts the changes of the policies and of the tag headers. Each such change also changes the meaning of
-	// rules.
+	// generation counts the changes of the policies and of the tag headers. After such a change, a rule may match other
+	// objects than before.
 	generation int
 	stores     map[string]*store
 	// changes contains the last URLs that were to be made stale. changesSeen is the number of all such URLs so far.
@@ -67,7 +67,7 @@ type Purger struct {
 	changes     []change
 	changesSeen int64
 	again       []again
-	running     sync.WaitGroup // of the stores' goroutines
+	running     sync.WaitGroup // counts the goroutines of the stores
 	// changed is closed when anything changes that a store or a caller waits for.
 	changed chan struct{}
 }
@@ -170,8 +170,8 @@ func (p *Purger) IsReceived() bool {
 	return p.received
 }
 
-// HasUpdate returns true once the operator has sent the journal to this agent. It also returns true while there is no
-// sign that a journal exists.
+// HasUpdate returns true once the operator has sent the journal to this agent. It also returns true while the agent
+// knows no journal, neither from a file nor from the operator.
 func (p *Purger) HasUpdate() bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -196,12 +196,12 @@ func (p *Purger) Wait(ctx context.Context, place int64) {
 }
 
 // maxCounted is how many of the last rules Done searches for the first rule without an end. Every answer contains the
-// counts of this rule and of all later rules. It contains the counts of earlier rules only if they have changed after
-// the place in the request.
+// counts of this rule and of all later rules. An answer contains the counts of an earlier rule only if the rule has
+// changed after the place in the request.
 const maxCounted = 1000
 
 // Done returns what the stores have applied so far. It includes the counts of the rules that have changed after a
-// place, and of the rules without an end.
+// place. It also includes the counts of the first rule without an end and of all later rules, see maxCounted.
 func (p *Purger) Done(after int64) purge.Done {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()

@@ -104,8 +104,8 @@ func (b *rulebook) task(r purge.Rule) task {
 	return task{r, b.expand(r.Target, r.Name)}
 }
 
-// expand returns the patterns of a target under each policy. If the rule has a name, the operator has already checked
-// its target.
+// expand returns the patterns of a target under each policy. name is the name of the CachePurge, for a log line about
+// a target that has no patterns under a policy. The operator has already checked the target of each CachePurge.
 func (b *rulebook) expand(t purge.Target, name string) (list []purge.Patterns) {
 	for _, policy := range b.policies {
 		patterns, err := t.Patterns(policy)

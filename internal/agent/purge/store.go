@@ -25,8 +25,8 @@ type Place struct {
 	State string
 	// Owner is the CacheNode to which the journal belongs, as NAMESPACE/NAME.
 	Owner string
-	// Checked is the file that contains the ID of a boot: after this boot, the store was last checked for files that a
-	// crash has cut. It is "" for a store whose index is in memory.
+	// Checked is the file with the ID of the boot after which the store was last checked for files that a crash has cut.
+	// It is "" for a store whose index is in memory.
 	Checked string
 	// Refresh is the folder of another nginx cache on the disk, whose objects are not purged; "" if there is none.
 	Refresh string
@@ -36,7 +36,8 @@ type Place struct {
 	IsUsable func() bool
 }
 
-// store is a disk or the memory tier. It contains the part of the state that the purger's mutex guards.
+// store is a disk or the memory tier. It contains the state that several goroutines use, and that the purger's mutex
+// guards.
 type store struct {
 	Place
 	purger *Purger
@@ -239,8 +240,8 @@ func (s *store) keep(ctx context.Context, k *index.Keeper) error {
 	}
 }
 
-// step applies the rules of the journal that the store does not obey yet. The next step follows when the channel
-// again is closed, but at the latest after the time most.
+// step applies the rules of the journal that the store does not obey yet. again is a channel that is closed when the
+// next step is due. The next step follows at the latest after the duration most.
 func (a *applier) step(ctx context.Context, k *index.Keeper) (again <-chan struct{}, most time.Duration, err error) {
 	a.setPace()
 	if err := a.renew(); err != nil {
@@ -283,7 +284,7 @@ func (a *applier) step(ctx context.Context, k *index.Keeper) (again <-chan struc
 	return again, most, a.note(head, saved)
 }
 
-// closed is a channel that is always closed, so that nobody waits for it.
+// closed is a closed channel: a receive from this channel returns at once.
 var closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // note tells the agent when a disk obeys the whole journal, and writes this to the file State. saved is the head of
@@ -316,7 +317,7 @@ func (s *store) knows() bool {
 	return s.reached == 0 || (s.purger.known && s.reached <= s.purger.book.journal.Head)
 }
 
-// has returns true while the given headers are the headers that contain the tags of objects.
+// has returns true if the given headers are still the configured headers for tags.
 func (s *store) has(tagHeaders []string) bool {
 	s.purger.mutex.RLock()
 	defer s.purger.mutex.RUnlock()
@@ -334,9 +335,9 @@ func (s *store) explain(reason string) bool {
 	return !same
 }
 
-// since returns the rules that changed after a place. If a memory tier has missed rules that the journal no longer
-// contains, since adds a rule that matches everything in the memory tier. A disk gets a new generation in this case,
-// see renew. The caller holds the mutex.
+// since returns the rules that changed after a place. If the memory tier has missed rules that the journal no longer
+// contains, since adds a rule that matches everything in the memory tier. For a disk that has missed such rules,
+// renew sets a new generation instead. The caller holds the mutex.
 func (s *store) since(place int64) (tasks []task) {
 	book := &s.purger.book
 	if floor := book.journal.Floor; place < floor && s.isMemory() {

@@ -87,8 +87,8 @@ func startOf(pid int) (time.Duration, error) {
 }
 
 // parseStart reads the start time of a process from the content of /proc/PID/stat. The second field is the name of
-// the process in parentheses; the name may contain any character. A process whose first thread has ended still runs
-// while another thread runs, and this thread may be waiting for a disk.
+// the process in parentheses; the name may contain any character. A zombie process has ended only if it has no other
+// thread: another thread may still be waiting for a disk.
 func parseStart(stat []byte) (time.Duration, error) {
 	const state, threads, start = 3, 20, 22
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
@@ -106,8 +106,8 @@ func parseStart(stat []byte) (time.Duration, error) {
 }
 
 // bootTime returns the time at which the machine was started, according to its present clock. If this process is
-// delayed between the reads of two clocks, the result is too early, but never too late. A file of a running nginx
-// must not count as older than nginx.
+// delayed between the reads of two clocks, the result is too early, but never too late. If the result were too late,
+// a file of a running nginx could count as older than nginx.
 func bootTime() (time.Time, error) {
 	now := time.Now()
 	since, err := sinceBoot()

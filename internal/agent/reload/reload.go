@@ -164,7 +164,8 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 		}
 		select {
 		case <-ctx.Done():
-			// The master's log line may be lost. This counts as a refusal, because each further reload would add more workers.
+			// The master may have refused the configuration, and its log line may be lost. The configuration counts as
+			// refused, because each further reload would add more workers.
 			message := fmt.Sprintf("no worker answers with version %s within %s of the reload", version, n.TakeTimeout)
 			return &RefusedError{Message: message, Slow: true}
 		case <-time.After(10 * time.Millisecond):
@@ -178,7 +179,7 @@ func (n *Nginx) versionWithin(ctx context.Context, limit time.Duration) (string,
 	return n.Version(ctx)
 }
 
-// Version returns the version of the configuration that nginx's workers run, as one of them reports it.
+// Version returns the version of the configuration that nginx's workers run, as one of the workers reports it.
 func (n *Nginx) Version(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL+"/version", nil)
 	if err != nil {
@@ -236,7 +237,7 @@ func (n *Nginx) ProgramVersion(ctx context.Context) (string, error) {
 }
 
 // HasScripts reports whether nginx has the module for the script in the configurations, and accepts the script. If
-// HasScripts returns an error, this is not known.
+// HasScripts returns an error, the answer is not known.
 func (n *Nginx) HasScripts(ctx context.Context) (bool, error) {
 	trial := cache.File{Path: layout.ConfigFile + ".scripts", Content: []byte(cache.TrialOfScripts())}
 	script := cache.File{Path: cache.ScriptFile(), Content: []byte(cache.Script)}
@@ -352,7 +353,8 @@ func (n *Nginx) Write(file cache.File) error {
 	return os.Rename(temporary, n.Root+file.Path)
 }
 
-// sweep deletes files of earlier configurations. nginx can read again only the files of the running configuration.
+// sweep deletes files that only earlier configurations used: CA files, scripts, and the certificates and keys for
+// clients. Later, nginx reads only the files of the running configuration.
 func (n *Nginx) sweep(keep []cache.File) {
 	for _, pattern := range []string{
 		layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*"), layout.ScriptFile("*"),

@@ -8,8 +8,8 @@ import (
 
 // Denied defines which addresses the resolver never gives to nginx, whatever a name server answers.
 type Denied struct {
-	// Always are the addresses that are denied for every name. These are the addresses of the pod, the API server and
-	// the node's link, and addresses that do not belong to a single host.
+	// Always are the addresses that are denied for every name. These are the addresses of the pod and of the API server,
+	// link-local addresses, and addresses that do not belong to a single host.
 	Always []netip.Prefix
 	// Others are the addresses that are also denied for names outside the cluster. They may include the networks of
 	// Services and pods.

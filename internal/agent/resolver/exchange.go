@@ -19,7 +19,7 @@ type pace struct {
 	// patience is the longest time for which the resolver lets nginx wait for an answer. nginx asks again after its
 	// resolver_timeout. So a lookup continues for up to lookupTimeout, and nginx's next query gets its result.
 	patience time.Duration
-	// headStart is how long a name server may take before the resolver asks the next one too.
+	// headStart is how long a name server may take before the resolver asks the next name server too.
 	headStart time.Duration
 	// repeatAfter is how long all name servers may take before the resolver asks them once more: datagrams can be lost.
 	repeatAfter time.Duration
@@ -29,8 +29,8 @@ type pace struct {
 var usual = pace{patience: 1500 * time.Millisecond, headStart: 300 * time.Millisecond, repeatAfter: time.Second}
 
 // exchange asks the name servers, one after another, and returns the first valid answer. It always begins with the
-// first name server, even if this server did not answer before. The other servers may know fewer names: for example,
-// a public server beside the cluster's own.
+// first name server, even if this server did not answer before, because the other servers may know fewer names. An
+// example is a public server beside the cluster's own.
 func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.AddrPort) (*dns.Msg, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -41,7 +41,7 @@ func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.Ad
 	left := slices.Repeat(servers, rounds)
 	results := make(chan result, len(left))
 	asked, failed, err := 0, 0, errors.New("no name server is known yet")
-	next := time.NewTimer(0) //nolint:forbidigo // real time: no fake clock moves the sockets
+	next := time.NewTimer(0) //nolint:forbidigo // the real clock: sockets do not obey a fake clock
 	defer next.Stop()
 	for failed < len(left) {
 		select {
@@ -65,7 +65,7 @@ func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.Ad
 				return got.answer, nil
 			}
 			failed, err = failed+1, got.err
-			if asked%len(servers) != 0 || failed == asked { // a server that fails at once gets no head start
+			if asked%len(servers) != 0 || failed == asked { // ask the next server at once
 				next.Reset(0)
 			}
 		case <-ctx.Done():

@@ -1,6 +1,6 @@
 // Package resolver implements the DNS server that nginx asks, on loopback. It gets the addresses of the CacheNode's
-// pods from the operator, and asks the name servers for all other names. It never answers with an address that an
-// origin must not have.
+// pods from the operator, and asks the name servers for all other names. If a name server returns an address that no
+// origin may have, the resolver leaves this address out of its answer.
 //
 // nginx keeps the addresses of an upstream's server when the answer is SERVFAIL, and drops them when it is NXDOMAIN or
 // empty. The resolver therefore answers NXDOMAIN in two cases only. Either a name server says that the name or its
@@ -212,8 +212,8 @@ func (r *Resolver) note(name string, f found) {
 	}
 }
 
-// forgotten is the time after nginx's last query for a name at which Problem no longer lists the name. nginx asks
-// again after eleven seconds at most.
+// forgotten is the time for which Problem lists a name after nginx's last query for the name. nginx asks again after
+// eleven seconds at most.
 const forgotten = 30 * time.Second
 
 // Problem returns an error that lists the names whose addresses are all denied, so that nginx gets none; nil if there

@@ -82,7 +82,7 @@ func Reports(report func() agentapi.Report, purger Purger, tell func(agentapi.Ad
 			ctx, cancel := context.WithTimeout(r.Context(), purgeWait)
 			defer cancel()
 			purger.Wait(ctx, update.Head)
-		} // otherwise, the answer shows what is missing
+		} // otherwise, the head in the answer shows which rules are missing
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(purger.Done(update.After)) // the client went away
 	})

@@ -1,5 +1,5 @@
-// Package sweep removes files from a disk that need not be kept. These are objects that have been stale for too long,
-// objects whose keys belong elsewhere now, objects of unused generations, and temporary files of killed processes.
+// Package sweep removes files that a disk need not keep. These are objects that have been stale for too long, objects
+// whose keys belong elsewhere now, objects of unused generations, and temporary files of killed processes.
 //
 // It may import index, cachefile, reload, and the packages that decide where a key belongs. A new reason to remove a
 // file needs a Reason and a case in Rules.
@@ -39,7 +39,7 @@ type Rules struct {
 	// Stale is how long the policy allows objects to be served stale. If a response itself allows a longer time, the
 	// longer time counts.
 	Stale time.Duration
-	// Handover is how long after a move of keys the objects of these keys are filled from the previous pod or disk.
+	// Handover is the time for which objects are filled from the previous pod or disk after their keys have moved.
 	// IsHandover is true during a hand-over.
 	Handover   time.Duration
 	IsHandover bool

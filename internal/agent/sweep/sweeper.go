@@ -89,7 +89,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 func (s *Sweeper) remove(rules Rules, f cachekey.File) error {
 	e, ok, err := s.Keeper.Read(f)
 	if err != nil {
-		return nil //nolint:nilerr // a file that cannot be read is left alone, as the keeper does
+		return nil //nolint:nilerr // a file that cannot be read stays, and so does its entry in the index
 	}
 	reason := rules.Reason(s.Disk, e, s.Clock.Now())
 	if !ok || reason == Keep {

@@ -63,7 +63,7 @@ func (c *Client) Purge(ctx context.Context, address string, update purge.Update)
 	if err != nil {
 		return done, err
 	}
-	request.Header["Idempotency-Key"] = nil // not sent; lets net/http retry after the agent has closed the connection
+	request.Header["Idempotency-Key"] = nil // never sent, but makes net/http retry if the agent closed the connection
 	response, err := c.sends.Do(request)
 	if err != nil {
 		return done, err
@@ -83,7 +83,8 @@ func (c *Client) Purge(ctx context.Context, address string, update purge.Update)
 	return purge.Sanitize(done), nil
 }
 
-// Tell sends the addresses of the pods of its CacheNode to the agent at an address "host:port".
+// Tell sends the addresses of a CacheNode's pods to an agent of this CacheNode. The agent is at the address
+// "host:port".
 func (c *Client) Tell(ctx context.Context, address string, addresses agentapi.Addresses) error {
 	text, err := json.Marshal(addresses)
 	if err != nil {

@@ -232,7 +232,7 @@ func (c configuration) http() conf.Block {
 	}
 	l := listeners{c.node}
 	block = slices.Concat(block, diskCaches{c.node}.cachePaths(), c.memoryCache(), l.clientsZone(), l.listenerTLS(),
-		c.podsZone(), c.resolver(), pods{c.node}.upstreams(c.sites), privateServer())
+		c.podsZone(), c.resolver(), pods{c.node}.upstreams(c.sites))
 	if sites.Own(c.Spec).IsEmpty() {
 		block = append(block, l.nothing())
 	}
@@ -246,7 +246,7 @@ func (c configuration) http() conf.Block {
 		}
 		block = append(block, part...)
 	}
-	return block
+	return append(block, privateServer()...)
 }
 
 // http returns the part of the configuration that serves the site: all but what all sites of the node share.

@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// Key determines which requests can be gathered: requests with the same key.
+// Key determines which requests can be gathered into one CachePurge: requests with the same key.
 type Key struct {
 	// User is the user who sends the requests.
 	User                 string
@@ -52,7 +52,7 @@ func (b Batch[R]) Halves() (first, second Batch[R]) {
 	return Batch[R]{b.Key, b.Members[:middle]}, Batch[R]{b.Key, b.Members[middle:]}
 }
 
-// Queue contains the batches that are not sent yet. Each key has a sender, which calls Next until Next says that
+// Queue contains the batches that are not sent yet. Each key with requests has a sender, which calls Next until
 // nothing is left. A queue is not safe for concurrent use.
 type Queue[R any] struct {
 	// Window is the minimum time for which a batch gathers requests. It gathers longer while its sender sends other
@@ -95,7 +95,7 @@ func (q *Queue[R]) Next(key Key, now time.Time) (b Batch[R], wait time.Duration,
 		delete(q.lines, key)
 		return b, 0, true
 	}
-	// If there are other batches behind it, the first batch is full and cannot grow any more.
+	// If other batches of the key follow the first batch, the first batch is full and cannot grow any more.
 	if left := line[0].begun.Add(q.Window).Sub(now); len(line) == 1 && left > 0 {
 		return b, left, false
 	}

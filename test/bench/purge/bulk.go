@@ -17,9 +17,8 @@ import (
 // are sent before and during a purge.
 const othersRate = 400
 
-// spared is the minimum age of a purge's end at which the purge no longer removes new responses. It consists of a
-// margin of two seconds, which the agents add to the end, and of more than a second because headers contain whole
-// seconds.
+// spared is the time to wait after the end of a purge. Before this time is over, the purge can still remove new
+// responses: the agents add a margin of two seconds to the end, and the times in headers are whole seconds.
 const spared = 3500 * time.Millisecond
 
 // bulk measures purges of half of the objects.

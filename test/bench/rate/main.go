@@ -5,7 +5,7 @@
 //
 // Request number n is due n/rate seconds after the start. Its latency is measured from this time, even if all
 // connections are busy then. So if a server stops for a second, the latencies of all requests that are due in this
-// second are longer. In a closed loop, only one request of each connection would be (coordinated omission, see
+// second are longer. In a closed loop, only one request of each connection would be slow (coordinated omission, see
 // github.com/giltene/wrk2).
 package main
 

@@ -87,9 +87,9 @@ type PurgeRateSample struct {
 	// CPU is the agent's processor time in seconds. MemoryPeak is the maximum of its resident memory in MiB.
 	CPU        float64 `json:"cpuSeconds"`
 	MemoryPeak float64 `json:"memoryPeakMebibytes"`
-	// JournalBytes is the size of the journal at the end, which the operator compares with the limit of the journal.
-	// JournalEncoded is the size in bytes of the same journal as the operator stores it. Rules is the number of purges,
-	// and Open is the number of purges that have not ended.
+	// JournalBytes is the size in bytes of the journal at the end, before compression, as the operator counts it for the
+	// limit of the journal. JournalEncoded is the size in bytes of the compressed journal. Rules is the number of
+	// purges, and Open is the number of purges that have not ended.
 	JournalBytes   int `json:"journalBytes"`
 	JournalEncoded int `json:"journalEncodedBytes"`
 	Rules          int `json:"rules"`

@@ -1,13 +1,13 @@
 // Command seek shows the files of a folder in another folder, by FUSE. Reads and writes of the shown files take as
-// long as on a hard disk: a seek, unless the access begins where the last access ended, and some time for each byte.
-// The kernel's own throttle (blkio) cannot replace this command: it makes a large read as cheap as a small one, and
-// writes cost nothing.
+// long as on a hard disk: an access takes a seek, unless it begins where the last access ended, and some time for
+// each byte. The kernel's own throttle (blkio) cannot replace this command: under blkio, a large read costs as little
+// as a small read, and writes cost nothing.
 //
 //	seek -dir DIR -mount DIR
 //
-// Each line of standard input sets the speed of a file: its name, the cost of a seek, and bytes a second, such as
-// "disk1 8ms 150e6". A file without such a line, or with "0s 0", has full speed. At the end of standard input, the
-// command unmounts the folder.
+// Each line of standard input sets the speed of one file. It contains the name of the file, the time of a seek and
+// the number of bytes a second, such as "disk1 8ms 150e6". A file without such a line, or with "0s 0", has full
+// speed. At the end of standard input, the command unmounts the folder.
 package main
 
 import (
@@ -39,7 +39,8 @@ func main() {
 	}
 }
 
-// run shows the files of dir in mount until commands end. The clock measures how long a read or write waits.
+// run shows the files of dir in the folder mount, and sets speeds until commands ends. clock measures how long reads
+// and writes wait.
 func run(dir, mount string, commands io.Reader, clock clock.Clock) error {
 	all := spindles{clock: clock}
 	loopback, err := fs.NewLoopbackRoot(dir)
@@ -68,7 +69,7 @@ func run(dir, mount string, commands io.Reader, clock clock.Clock) error {
 	return server.Unmount()
 }
 
-// spindles are the spindles of the files by name.
+// spindles contains the spindle of each file, by the name of the file.
 type spindles struct {
 	clock  clock.Clock
 	byName sync.Map
@@ -85,12 +86,12 @@ type node struct {
 	spindles *spindles
 }
 
-// WrapChild returns a node for a file of the folder.
+// WrapChild returns a node for a file in the folder. The FUSE library calls it.
 func (n *node) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
 	return &node{child.(*fs.LoopbackNode), n.spindles}
 }
 
-// Open opens a file without the page cache of this folder, so that each access calls Read or Write.
+// Open opens a file without the kernel's page cache, so that each access to the file calls Read or Write.
 func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	handle, _, errno := n.LoopbackNode.Open(ctx, flags&^syscall.O_DIRECT)
 	if errno != 0 {
@@ -106,17 +107,17 @@ type slow struct {
 	spindle *spindle
 }
 
-// Read waits for the head, and reads.
+// Read waits as long as the simulated disk takes, and then reads.
 func (f *slow) Read(ctx context.Context, buffer []byte, offset int64) (fuse.ReadResult, syscall.Errno) {
 	f.spindle.access(offset, len(buffer))
 	return f.LoopbackFile.Read(ctx, buffer, offset)
 }
 
-// Write waits for the head, and writes.
+// Write waits as long as the simulated disk takes, and then writes.
 func (f *slow) Write(ctx context.Context, data []byte, offset int64) (uint32, syscall.Errno) {
 	f.spindle.access(offset, len(data))
 	return f.LoopbackFile.Write(ctx, data, offset)
 }
 
-// PassthroughFd keeps the kernel from reading the file itself.
+// PassthroughFd prevents the kernel from reading the file directly, without a call of Read.
 func (f *slow) PassthroughFd() (int, bool) { return 0, false }

@@ -7,22 +7,22 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// spindle simulates the mechanics of a hard disk: one head, which does one access at a time. An access that does not
-// begin where the last one ended costs a seek, and each byte costs time too.
+// spindle simulates the mechanics of a hard disk with one head, which does one access at a time. An access that does
+// not begin where the last access ended costs a seek. Each byte costs time too.
 type spindle struct {
 	clock clock.Clock
 	mutex sync.Mutex
-	// seek is the time of a seek, and perSecond is the number of bytes that the disk transfers a second. Both are 0 for
-	// a disk at full speed.
+	// seek is the time of a seek, and perSecond is the number of bytes that the disk transfers in a second. Both are 0
+	// for a disk at full speed.
 	seek      time.Duration
 	perSecond float64
-	// position is the offset in bytes at which the last access ends. free is the time at which all accesses so far are
+	// position is the offset in bytes at which the last access ends. free is the time at which the last access will be
 	// done.
 	position int64
 	free     time.Time
 }
 
-// set sets the cost of an access. perSecond is in bytes.
+// set sets the time of a seek, and the number of bytes that the disk transfers in a second.
 func (s *spindle) set(seek time.Duration, perSecond float64) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -9,17 +9,20 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// ways are the ways in which nginx finds the disk of a path: not at all, by three percentages written by hand, by a
-// plan of three disks in one block, and by the same plan in two levels, as the operator renders it.
+// ways lists the measured ways in which nginx finds the disk of a path. "one disk" has only one disk to choose. "by
+// hand" uses three percentages. "one block" uses a plan of three disks in a single split_clients block. "two levels"
+// uses the same plan in two levels of blocks, as the operator renders it.
 var ways = []string{"one disk", "by hand", "one block", "two levels"}
 
-// price is one measurement of a way: requests per second, and the worker's processor time per request in microseconds.
+// price is one measurement of a way. PerSecond is the number of requests a second, and CPU is the worker's processor
+// time for a request in microseconds.
 type price struct {
 	PerSecond float64 `json:"perSecond"`
 	CPU       float64 `json:"cpuMicrosecondsPerRequest"`
 }
 
-// cost measures nginx with each of the ways, in turn.
+// cost measures nginx with each of the ways, in several rounds. It returns the prices and the numbers of ranges, both
+// by way.
 func cost(rounds int, duration time.Duration) (prices map[string][]price, ranges map[string]int, err error) {
 	dir, err := lab.Recipe("hack/nginx-root")
 	if err != nil {
@@ -81,7 +84,8 @@ func ask(l *lab.Lab, site lab.Site, server *lab.Server, duration time.Duration) 
 	return price{PerSecond: a.PerSecond, CPU: float64(sum.Microseconds()) / float64(a.Requests)}, nil
 }
 
-// configurations returns, for each way, the directives that set $disk, and the number of ranges in these directives.
+// configurations returns two maps by way: the directives that set $disk, and the number of ranges in these
+// directives.
 func configurations() (map[string]conf.Block, map[string]int) {
 	plan := shard.NewPlan([]shard.Member{
 		{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}, {Name: "disk3", Weight: 1},
@@ -123,7 +127,8 @@ func split(variable string, ranges shard.Split) conf.Directive {
 	return d
 }
 
-// whole returns a complete configuration with one worker, which answers each request with the name of the disk.
+// whole returns a complete configuration with one worker. nginx then answers each request with the name of the path's
+// disk.
 func whole(shards conf.Block) (string, error) {
 	server := conf.B("server", nil,
 		conf.D("listen", conf.Literal(fmt.Sprint(lab.Port))),

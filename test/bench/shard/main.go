@@ -1,7 +1,7 @@
-// Command shard measures sharding by a plan. It measures how many keys move when disks are added, removed or changed,
-// compared with the minimum and with configurations written by hand. It measures how even the shares are, and what the
-// ranges of split_clients cost a request of a real nginx. It prints tables and writes shard.json and shard.svg. The
-// measurement of nginx needs Linux and root.
+// Command shard measures sharding by a plan. It measures how many keys move when disks are added, removed or get
+// other weights, and compares the number with the minimum and with configurations written by hand. It also measures
+// how even the shares are, and how much processor time the ranges of split_clients take for a request in a real
+// nginx. It prints tables and writes shard.json and shard.svg. The measurement of nginx needs Linux and root.
 package main
 
 import (
@@ -26,7 +26,7 @@ type options struct {
 	out                string
 }
 
-// measurement is the result in JSON.
+// measurement contains the results that are written as JSON.
 type measurement struct {
 	Movement []movement         `json:"movement"`
 	Balance  []balance          `json:"balance"`

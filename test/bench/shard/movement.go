@@ -13,31 +13,33 @@ import (
 // movement is the number of keys that one kind of change moves.
 type movement struct {
 	Change string `json:"change"`
-	// Times contains, for each way of sharding, the number of moved keys as a multiple of the minimum. Least is the
-	// minimum, in percent of all keys.
+	// Times maps each way of sharding to the number of moved keys, as a multiple of the minimum. Least is the minimum in
+	// percent of all keys.
 	Times map[string]float64 `json:"timesOfLeast"`
 	Least float64            `json:"leastPercent"`
 }
 
-// balance is the difference between a disk's share of the keys and its share of the weights, for one way of sharding.
+// balance shows for one way of sharding how much the number of a disk's keys differs from the number that the disk
+// should have by its weight.
 type balance struct {
 	Way string `json:"way"`
-	// Of each set of disks, only the disk with the largest difference counts. Median and Worst are the median and the
-	// maximum over all sets, in percent of the number of keys that the disk should have.
+	// Median and Worst are the median and the maximum of this difference over all sets of disks, in percent of the
+	// number that the disk should have. For each set of disks, only the disk with the largest difference counts.
 	Median float64 `json:"medianPercent"`
 	Worst  float64 `json:"worstPercent"`
 }
 
-// sharding finds the disk of a hash of 32 bits.
+// sharding returns the name of the disk for a hash of 32 bits.
 type sharding func(hash uint32) string
 
-// byPlan returns the sharding of this project.
+// byPlan returns the sharding that CacheNode uses.
 func byPlan(disks []shard.Member) sharding {
 	plan := shard.NewPlan(disks)
 	return func(hash uint32) string { return plan.Owner(int(uint64(hash) * shard.Slots >> 32)) }
 }
 
-// byPercentages returns the sharding that people write by hand: a range for each disk, one after another.
+// byPercentages returns the sharding that people write by hand: each disk gets one range of hashes, in the order of
+// the disks.
 func byPercentages(disks []shard.Member) sharding {
 	var ends []uint64
 	total, sum := weights(disks), int64(0)
@@ -51,8 +53,8 @@ func byPercentages(disks []shard.Member) sharding {
 	}
 }
 
-// byModulo returns the sharding that takes the hash modulo the length of a list of disks. A disk of weight w is in
-// the list w times.
+// byModulo returns the sharding that takes a list of disks, and uses the hash modulo the length of the list as the
+// index. A disk of weight w is in the list w times.
 func byModulo(disks []shard.Member) sharding {
 	var list []string
 	for _, d := range disks {
@@ -135,7 +137,8 @@ func randomHashes(rng *rand.Rand, n int) []uint32 {
 	return hashes
 }
 
-// leastMoved returns the part of all keys that must move: half the sum of the changes of the shares.
+// leastMoved returns the minimum share of all keys that must move. This is half of the sum of the changes of the
+// disks' shares.
 func leastMoved(before, after []shard.Member) float64 {
 	share := map[string]float64{}
 	for _, d := range before {
@@ -151,7 +154,8 @@ func leastMoved(before, after []shard.Member) float64 {
 	return sum / 2
 }
 
-// spread counts the keys of each disk. All slots have the same number of keys.
+// spread returns the balance of each way of sharding. It uses evenly spaced hashes, so all slots have the same number
+// of keys.
 func spread(sets int) []balance {
 	const keys = 20 * shard.Slots
 	var list []balance

@@ -1,14 +1,14 @@
 // Package report contains the types of the test client's output. The client writes them, and the tests read them.
 package report
 
-// Progress is the line that a load writes to standard error, with the number of requests that have ended. The load
-// writes the line after the first request, and then after each group of Every requests.
+// Progress is the format of the line that a load writes to standard error. The line contains the number of requests
+// that have ended. The load writes it after the first request, and then after every group of Every requests.
 const (
 	Progress = "requests ended: %d\n"
 	Every    = 25
 )
 
-// Window is the length of a Summary's windows, in seconds.
+// Window is the length in seconds of the windows of a Summary.
 const Window = 3
 
 // Result is the outcome of one request.
