@@ -353,11 +353,12 @@ func (n *Nginx) Write(file cache.File) error {
 	return os.Rename(temporary, n.Root+file.Path)
 }
 
-// sweep deletes files that only earlier configurations used: CA files, scripts, and the certificates and keys for
-// clients. Later, nginx reads only the files of the running configuration.
+// sweep deletes files that only earlier configurations used: CA files, scripts, and certificates and keys for clients
+// and other pods. Later, nginx reads only the files of the running configuration.
 func (n *Nginx) sweep(keep []cache.File) {
 	for _, pattern := range []string{
 		layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*"), layout.ScriptFile("*"),
+		layout.PeerCertificate("*"), layout.PeerKey("*"), // the first one matches authorities too
 	} {
 		files, _ := filepath.Glob(n.Root + pattern) // the pattern is valid
 		for _, file := range files {
