@@ -4,8 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CacheNode is an HTTP cache on local disks. Its pods run nginx with a separate thread pool, cache and share of the
-// keys for each disk. So a disk that blocks delays only the requests that need this disk.
+// CacheNode is an HTTP cache on local disks. Its pods run nginx with a separate cache and share of the keys for each
+// disk and, unless io.mode is Direct or Workers, with a separate thread pool. So a disk that blocks delays only the
+// requests that need this disk. With io.mode Workers, a disk that hangs also stops its pod for a second or two.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -20,7 +20,8 @@ type purged struct {
 	// isKnown is true while done is known to describe the present state of the agent. isSending is true while a request
 	// is under way.
 	isKnown, isSending bool
-	// told is the highest number of the [changes] that the agent has received or is being sent.
+	// told is the number of the newest of the [changes] that was sent to the agent, or that the present request sends. For
+	// a new agent, it is the number of the newest change at that time.
 	told int64
 	// raised is the time at which the agent last reported that it had applied more than before.
 	raised time.Time

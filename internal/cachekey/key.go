@@ -13,7 +13,7 @@
 // No text begins like a mark. The part of a text before its first space either is a method, which contains no "=", or
 // contains a slash. This slash belongs to the scheme, or is the first slash of the URI, because a host contains
 // neither a slash nor a space. A key without the mark of a site therefore belongs to the CacheNode's own site,
-// whatever clients send. For the same reason, the key of one site is never the key of another site.
+// whatever clients send. A key with the mark of a site belongs to that site. So two sites never have the same key.
 //
 // The package may import the API's types, naming and layout. Add a new element of stored keys to both the writer and
 // the parser in this package. The property test compares the two.

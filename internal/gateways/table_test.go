@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// TestTable checks what becomes of a route's hosts, matches, filters and backends.
+// TestTable checks which hosts, matches, filters and backends the table contains for a route.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	got := gateways.Decide(state(t, `

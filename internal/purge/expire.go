@@ -37,8 +37,8 @@ func (s State) Orphans(since time.Time) (changes []Change, due time.Duration) {
 }
 
 // orphan returns the status of a purge whose CacheNode has been known to be missing since the given time, and how
-// long the purge still waits. When the wait of an applied purge ends, the purge settles, because no pod serves
-// anything.
+// long the purge still waits. After this time, an Applied purge becomes Settled, because a CacheNode that does not
+// exist has no pods.
 func orphan(cp *v1alpha1.CachePurge, since, now time.Time) (s v1alpha1.CachePurgeStatus, left time.Duration) {
 	if cp.CreationTimestamp.After(since) {
 		since = cp.CreationTimestamp.Time

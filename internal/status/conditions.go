@@ -232,7 +232,7 @@ func (f Facts) areReady(ready int32) bool {
 
 // isProgressing returns true while the StatefulSet controller creates, replaces or removes pods, or while pods have
 // yet to take a revision. After that, it returns true until all pods are ready and know who owns which keys. If pods
-// become unready later, or have to learn of other owners later, isProgressing returns false.
+// become unready or the owners change after that, isProgressing returns false.
 func (f Facts) isProgressing(allReady bool) bool {
 	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done ||
 		f.Rollout.Replacing != "" || !isRolledOut(f.StatefulSet) {

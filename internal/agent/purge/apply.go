@@ -61,8 +61,8 @@ func (a *applier) apply(ctx context.Context, k *index.Keeper, tasks []task) erro
 	return nil
 }
 
-// hitKeys computes names of files from the keys of rules, and makes these files invalid or stale. It returns the
-// paths of the files that nginx does not use.
+// hitKeys computes names of files from the keys of rules, and makes these files invalid or stale. Of these files, it
+// returns the paths of those that nginx can no longer use: files that are now invalid, and incomplete files.
 func (s *store) hitKeys(tasks []task) (invalid []string, err error) {
 	generations := s.usedGenerations()
 	for _, t := range tasks {
@@ -188,8 +188,8 @@ func (s *store) hitSome(x *index.Index, t task, files []cachekey.File, invalid *
 }
 
 // isSpared returns true for a file that, according to the index, arrived after the end of a rule. The index may
-// contain an outdated time of arrival. This does no harm, because a renewal (304) can only move the time to a later
-// time.
+// contain an outdated time of arrival, which is always too early, because a renewal (304) moves the time to a later
+// one. isSpared then returns false, and hit reads the right time from the file.
 func (s *store) isSpared(x *index.Index, f cachekey.File, t task) bool {
 	if t.Until.IsZero() {
 		return false

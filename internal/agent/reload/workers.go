@@ -51,11 +51,11 @@ func (w oldWorker) isStuck(now time.Time, timeout time.Duration) bool {
 
 // KillStuck kills old workers and returns how many it has killed. It kills workers that have outlived
 // worker_shutdown_timeout. If workers read files themselves (io.mode Workers), it also kills workers that only wait
-// for a disk. nginx cannot close a connection whose read waits for a disk that hangs, so without KillStuck the client
-// would wait as long as the disk hangs. A worker that reads files itself keeps all its clients waiting, including
-// clients of other disks. KillStuck compares its findings about each worker with the findings of earlier calls, so
-// the caller calls it every one or two seconds. The kernel ends a killed process only when the read of the process
-// returns. If the device itself hangs, the read may never return.
+// for a disk. nginx cannot close a connection whose read waits for a disk that hangs, so without KillStuck the
+// client would wait as long as the disk hangs. A worker that reads files itself keeps all its clients waiting,
+// including clients of other disks. KillStuck compares its findings about each worker with the findings of earlier
+// calls, so the caller must call it again and again, normally every two seconds. The kernel ends a killed process
+// only when the read of the process returns. If the device itself hangs, the read may never return.
 func (n *Nginx) KillStuck(now time.Time, timeout time.Duration, readForThemselves bool) int {
 	master, err := n.master()
 	if err != nil {

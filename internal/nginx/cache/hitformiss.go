@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// unlocked is the location for an object whose last response could not be stored. There, no request waits for
-	// another.
+	// unlocked is the location for an object that is noted, because a response for it may not be stored. There, no
+	// request waits for another.
 	unlocked = "@unlocked"
 	// fromVariable identifies the location of the cache that asks the gateway. It is one of the next three values, or ""
 	// for any other location.

@@ -159,15 +159,12 @@ func (r routed) choices() (block conf.Block) {
 			if len(actions) < 2 {
 				continue
 			}
-			total := int64(0)
-			for _, a := range route.Rules[i].Backends {
-				total += int64(a.Weight)
-			}
 			split := conf.Block{}
+			shares := sharesOf(route.Rules[i].Backends)
 			for j, a := range actions[:len(actions)-1] {
-				const whole = 10000 // hundredths of a percent
-				share := max(int64(route.Rules[i].Backends[j].Weight)*whole/total, 1)
-				split = append(split, conf.D(conf.Percent(int(share)), orNone(a)))
+				if shares[j] > 0 { // nginx accepts no share of 0
+					split = append(split, conf.D(conf.Percent(shares[j]), orNone(a)))
+				}
 			}
 			split = append(split, conf.D("*", orNone(actions[len(actions)-1])))
 			block = append(block, conf.B("split_clients",
@@ -175,6 +172,23 @@ func (r routed) choices() (block conf.Block) {
 		}
 	}
 	return block
+}
+
+// sharesOf returns the shares of backends in hundredths of a percent, by their weights. The sum is exactly 100%,
+// because nginx refuses more.
+func sharesOf(backends []routes.Backend) []int {
+	const whole = 10000
+	total, before := int64(0), int64(0)
+	for _, b := range backends {
+		total += int64(b.Weight)
+	}
+	shares := make([]int, len(backends))
+	for i, b := range backends {
+		until := before + int64(b.Weight)
+		shares[i] = int(until*whole/total - before*whole/total)
+		before = until
+	}
+	return shares
 }
 
 // upstream returns the name of the upstream for an action, and its directives.

@@ -23,6 +23,10 @@ func twoTeams() routes.Table {
 	to := func(port int32) []routes.Backend {
 		return []routes.Backend{{Name: fmt.Sprint("backend:", port), Host: "127.0.0.1", Port: port, Weight: 1}}
 	}
+	uneven := []routes.Backend{{Name: "all", Host: "127.0.0.1", Port: 9001, Weight: 1000000}}
+	for i := range 15 { // each has less than a hundredth of a percent
+		uneven = append(uneven, routes.Backend{Name: fmt.Sprint(i), Host: "127.0.0.1", Port: 9002, Weight: 1})
+	}
 	attached := []routes.Attachment{
 		{Route: "red/site", Hosts: []routes.Host{"red.example.com", "*.example.com"}},
 		{Route: "blue/site", Hosts: []routes.Host{"blue.example.com"}},
@@ -41,6 +45,7 @@ func twoTeams() routes.Table {
 					}},
 					Backends: to(9002),
 				},
+				{Matches: at("/uneven"), Backends: uneven},
 				{Matches: at("/old"), Redirect: &routes.Redirect{Status: 301, Host: "new.example.com"}},
 				{Matches: at("/secure"), Redirect: &routes.Redirect{Status: 302, Scheme: "https"}},
 				{Matches: at("/broken"), Backends: []routes.Backend{{Name: "none", Weight: 1}}},
@@ -129,6 +134,7 @@ func TestRoutes(t *testing.T) {
 		{get(20000, wild, "/shared/fresh"), "MISS 9001 other.example.com/shared/fresh"},
 		{get(20000, "elsewhere", "/"), "404"},
 		{get(20000, red, "/broken"), "500"},
+		{strings.Fields(get(20000, red, "/uneven"))[0], "MISS"},
 		{get(20000, red, "/old/a?b=c"), "301http://new.example.com/old/a?b=c"},
 		{get(20001, "red.example.com:8080", "/old/a"), "301http://new.example.com:8080/old/a"},
 		{get(20001, "red.example.com:8080", "/secure"), "302https://red.example.com/secure"},
