@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/controllers"
@@ -161,7 +160,7 @@ func run(o options, config *rest.Config) error {
 		return err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, gw.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return err
 		}
@@ -205,15 +204,11 @@ func run(o options, config *rest.Config) error {
 	if err := mgr.Add(references); err != nil {
 		return err
 	}
-	exchange, err := setupGateways(mgr, policy.ClusterDomain, caches.DefaultNamespaces, list(o.watchNamespaces))
-	if err != nil {
-		return err
-	}
 	reconciler := &controllers.CacheNodeReconciler{
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("cachenode-operator"),
-		Agents: agents.New(clock.RealClock{}, nil), Exchange: exchange,
+		Agents: agents.New(clock.RealClock{}, nil),
 
 		Concurrency: o.concurrency,
 		Cluster: controllers.Cluster{

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/cachenode/cachenode-operator/internal/routes"
@@ -81,9 +83,11 @@ func (d *decision) attach(r *gw.HTTPRoute, tooMany *problem) bool {
 
 // gatewayOf returns the fleet's Gateway that a reference names; nil if it names another parent.
 func (d *decision) gatewayOf(ref gw.ParentReference, namespace string) *gw.Gateway {
-	name, ok := parentOf(ref, namespace)
-	if !ok {
+	if ptr.Deref(ref.Group, gw.GroupName) != gw.GroupName || ptr.Deref(ref.Kind, "Gateway") != "Gateway" {
 		return nil
+	}
+	name := types.NamespacedName{
+		Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(namespace))), Name: string(ref.Name),
 	}
 	i := slices.IndexFunc(d.Gateways, func(g gw.Gateway) bool { return nameOf(&g) == name })
 	if i < 0 {

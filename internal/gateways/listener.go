@@ -59,8 +59,10 @@ func (l *listener) serves() bool {
 
 // refuses returns the problem that keeps a listener from being accepted; nil if there is none.
 func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
-	if p := d.excludes(g); p != nil {
-		return p
+	if !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace) {
+		return problemf(reasonNamespace,
+			"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
+			d.Fleet, g.Namespace)
 	}
 	switch l.Protocol {
 	case gw.HTTPProtocolType:
@@ -77,19 +79,6 @@ func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 		return problemf(gw.ListenerReasonPortUnavailable,
 			"no port of the pods is left: spec.gateways.ports of CacheNode %s has fewer ports than its Gateways",
 			d.Fleet)
-	}
-	return nil
-}
-
-// excludes returns the problem that keeps the fleet from serving a Gateway; nil if there is none.
-func (d *decision) excludes(g *gw.Gateway) *problem {
-	switch {
-	case d.Fleet.Missing != "":
-		return problemf(gw.GatewayReasonInvalidParameters, "%s", d.Fleet.Missing)
-	case !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace):
-		return problemf(reasonNamespace,
-			"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
-			d.Fleet, g.Namespace)
 	}
 	return nil
 }

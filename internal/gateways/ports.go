@@ -20,12 +20,11 @@ func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range) map[Port]in
 	for _, number := range kept {
 		taken[number] = true
 	}
-	assigned, given := map[Port]int32{}, map[int32]bool{}
+	assigned := map[Port]int32{}
 	free := within.From
 	for _, p := range wantedPorts(of) {
-		number, ok := kept[p]
-		if ok && within.From <= number && number <= within.To && !given[number] {
-			assigned[p], given[number] = number, true
+		if number, ok := kept[p]; ok && within.From <= number && number <= within.To {
+			assigned[p] = number
 			continue
 		}
 		for free <= within.To && taken[free] {

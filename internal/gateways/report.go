@@ -45,8 +45,12 @@ func (d *decision) reportGateways() {
 // gatewayConditions returns the conditions of a Gateway. accepted and programmed are the numbers of its listeners
 // that are accepted and programmed. invalid is true if a listener has a problem.
 func (d *decision) gatewayConditions(g *gw.Gateway, accepted, programmed int, invalid bool) []metav1.Condition {
-	refused, missing := d.excludes(g), (*problem)(nil)
-	if refused == nil && accepted == 0 {
+	var refused, missing *problem
+	switch {
+	case !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace):
+		refused = problemf(reasonNamespace,
+			"CacheNode %s serves no Gateways of this namespace: see its spec.gateways.allowedNamespaces", d.Fleet)
+	case accepted == 0:
 		refused = problemf(gw.GatewayReasonListenersNotValid, "no listener is accepted: see their conditions")
 	}
 	switch {

@@ -80,9 +80,6 @@ type HeaderChanges struct {
 	Remove []string `json:"remove,omitempty"`
 }
 
-// IsEmpty returns true if no header is changed.
-func (c HeaderChanges) IsEmpty() bool { return len(c.Set)+len(c.Add)+len(c.Remove) == 0 }
-
 // Backend is a Service that answers requests.
 type Backend struct {
 	// Name identifies the backend in keys and logs. It consists of the namespace and the name of the Service, and the
