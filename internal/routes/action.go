@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 )
 
 // Action is what is done with a request that a rule answers: a backend gets it, with some headers changed. Pods tell
@@ -50,27 +51,25 @@ const variantMark = ".."
 // rules for the same URL, and on the backend if the rule has several backends. It does not depend on the position of
 // the rule, so a new rule before this rule changes no key.
 func (r Route) site(of Rule, b Backend) string {
-	type condition struct {
-		Method         string
-		Headers, Query []Pair
-	}
 	var variant struct {
-		Conditions []condition
-		Backend    string
+		Matches []Match
+		Backend string
 	}
-	for _, m := range of.Matches {
-		if m.Method != "" || len(m.Headers) > 0 || len(m.Query) > 0 {
-			variant.Conditions = append(variant.Conditions, condition{m.Method, m.Headers, m.Query})
-		}
+	// The paths count too: another rule may have the same conditions for other paths.
+	if slices.ContainsFunc(of.Matches, Match.hasConditions) {
+		variant.Matches = of.Matches
 	}
 	if len(of.Backends) > 1 {
 		variant.Backend = b.Name
 	}
-	if variant.Conditions == nil && variant.Backend == "" {
+	if variant.Matches == nil && variant.Backend == "" {
 		return r.Site
 	}
 	return r.Site + variantMark + hash(variant)
 }
+
+// hasConditions returns true if the match has conditions in addition to the path.
+func (m Match) hasConditions() bool { return m.Method != "" || len(m.Headers) > 0 || len(m.Query) > 0 }
 
 // hash returns twelve hexadecimal digits that identify a value.
 func hash(of any) string {

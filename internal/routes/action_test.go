@@ -7,6 +7,31 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
+// TestCrossedConditions checks that two rules with the same conditions for each other's paths have different sites:
+// otherwise one backend's response would be served for the other.
+func TestCrossedConditions(t *testing.T) {
+	t.Parallel()
+	match := func(path, user string) (m routes.Match) {
+		if m.Path.Value = path; user != "" {
+			m.Headers = []routes.Pair{{Name: "x-user", Value: user}}
+		}
+		return m
+	}
+	for name, matches := range map[string][2][]routes.Match{
+		"a condition beside none": {{match("/a", ""), match("/b", "ann")}, {match("/b", ""), match("/a", "ann")}},
+		"two values":              {{match("/a", "ann"), match("/b", "bob")}, {match("/b", "ann"), match("/a", "bob")}},
+		"a match more":            {{match("/a", "ann")}, {match("/a", "ann"), match("/a", "")}},
+	} {
+		r := routes.Route{Site: "uid.shop"}
+		for _, m := range matches {
+			r.Rules = append(r.Rules, routes.Rule{Matches: m, Backends: []routes.Backend{{Name: "web:80", Host: "web"}}})
+		}
+		if a, b := r.Choices(0)[0].Site, r.Choices(1)[0].Site; a == b {
+			t.Errorf("%s: both rules have the site %s", name, a)
+		}
+	}
+}
+
 // TestChoices checks what the actions of a rule have in common, and which edits of a route change its keys.
 func TestChoices(t *testing.T) {
 	t.Parallel()
