@@ -31,7 +31,7 @@ type Copy struct {
 	Memory Freshness `json:"memory,omitzero"`
 }
 
-// Freshness contains the times until which nginx may serve a file. The zero value means that there is no file.
+// Freshness says how long nginx may serve a file. The zero value means that there is no file.
 type Freshness struct {
 	// Until is the time until which the response is fresh.
 	Until time.Time `json:"until,omitzero"`

@@ -47,9 +47,10 @@ func (r Route) RuleID(rule int) string { return hash([]any{r.ID(), rule}) }
 // object contains it.
 const variantMark = ".."
 
-// site returns the site for the responses of a backend of a rule. It depends on the conditions that decide between
-// rules for the same URL, and on the backend if the rule has several backends. It does not depend on the position of
-// the rule, so a new rule before this rule changes no key.
+// site returns the site for the responses of a backend of a rule. If a method, headers or arguments
+// decide between rules for the same URL, it depends on all matches of the rule. If the rule has several backends, it
+// depends on the backend. It does not depend on the position of the rule, so a new rule before this rule changes no
+// key.
 func (r Route) site(of Rule, b Backend) string {
 	var variant struct {
 		Matches []Match
