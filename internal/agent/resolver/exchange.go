@@ -28,32 +28,31 @@ type pace struct {
 // usual is the pace of a resolver beside nginx.
 var usual = pace{patience: 1500 * time.Millisecond, headStart: 300 * time.Millisecond, repeatAfter: time.Second}
 
-// exchange asks the name servers, one after another, and returns the first valid answer. It always begins with the
-// first name server, even if this server did not answer before, because the other servers may know fewer names. An
-// example is a public server beside the cluster's own.
+// exchange asks the name servers, one after another, and returns the first valid answer with addresses. It always
+// begins with the first name server, even if this server did not answer before, because the other servers may know
+// fewer names. An example is a public server beside the cluster's own. Therefore an answer without addresses counts
+// only if all name servers before its own have failed, or if ctx ends.
 func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.AddrPort) (*dns.Msg, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	questions, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type result struct {
-		answer *dns.Msg
-		err    error
-	}
 	left := slices.Repeat(servers, rounds)
 	results := make(chan result, len(left))
-	asked, failed, err := 0, 0, errors.New("no name server is known yet")
+	p := poll{open: make([]int, len(servers)), denials: make([]*dns.Msg, len(servers))}
+	asked, err := 0, errors.New("no name server is known yet")
 	next := time.NewTimer(0) //nolint:forbidigo // the real clock: sockets do not obey a fake clock
 	defer next.Stop()
-	for failed < len(left) {
+	for p.ended < len(left) {
 		select {
 		case <-next.C:
 			if asked == len(left) {
 				continue
 			}
-			server := left[asked]
+			i := asked % len(servers)
 			asked++
+			p.open[i]++
 			go func() {
-				answer, err := ask(ctx, name, server)
-				results <- result{answer, err}
+				answer, err := ask(questions, name, servers[i])
+				results <- result{i, answer, err}
 			}()
 			if asked == len(servers) {
 				next.Reset(max(r.pace.headStart, r.pace.repeatAfter-time.Duration(len(servers))*r.pace.headStart))
@@ -61,18 +60,20 @@ func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.Ad
 				next.Reset(r.pace.headStart)
 			}
 		case got := <-results:
-			if got.err == nil {
-				return got.answer, nil
+			if answer := p.add(got, asked); answer != nil {
+				return answer, nil
 			}
-			failed, err = failed+1, got.err
-			if asked%len(servers) != 0 || failed == asked { // ask the next server at once
+			if got.err != nil {
+				err = got.err
+			}
+			if asked%len(servers) != 0 || p.ended == asked { // ask the next server at once
 				next.Reset(0)
 			}
 		case <-ctx.Done():
-			return nil, errors.Join(err, ctx.Err())
+			return p.denial(errors.Join(err, ctx.Err()))
 		}
 	}
-	return nil, err
+	return p.denial(err)
 }
 
 // ask asks one name server by UDP. If the answer is too long for UDP, it asks again by TCP. Like nginx, it sends no
@@ -91,7 +92,7 @@ func ask(ctx context.Context, name string, server netip.AddrPort) (*dns.Msg, err
 
 // send sends a question and receives the answer, until the context ends.
 func send(ctx context.Context, network string, question *dns.Msg, server netip.AddrPort) (*dns.Msg, error) {
-	client := dns.Client{Net: network, Timeout: lookupTimeout, UDPSize: datagram}
+	client := dns.Client{Net: network, Timeout: lookupTimeout}
 	connection, err := client.DialContext(ctx, server.String())
 	if err != nil {
 		return nil, err
@@ -99,8 +100,32 @@ func send(ctx context.Context, network string, question *dns.Msg, server netip.A
 	defer func() { _ = connection.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	defer stop()
-	answer, _, err := client.ExchangeWithConnContext(ctx, question, connection)
-	return answer, err
+	connection.UDPSize = datagram
+	if err := connection.WriteMsg(question); err != nil {
+		return nil, err
+	}
+	return receive(connection, question.Id)
+}
+
+// receive returns the next answer with an ID. It ignores answers with other IDs. It returns an error for an answer that
+// contains fewer records than its header says. The package dns accepts an answer that ends after a record.
+func receive(connection *dns.Conn, id uint16) (*dns.Msg, error) {
+	for {
+		var header dns.Header
+		text, err := connection.ReadMsgHeader(&header)
+		if err != nil {
+			return nil, err
+		}
+		if header.Id != id {
+			continue
+		}
+		answer := new(dns.Msg)
+		err = answer.Unpack(text)
+		if err == nil && len(answer.Answer) < int(header.Ancount) {
+			err = fmt.Errorf("%d of %d records are missing", int(header.Ancount)-len(answer.Answer), header.Ancount)
+		}
+		return answer, err
+	}
 }
 
 // check returns an error for an unusable answer: one that neither contains the addresses of the name nor states that

@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"encoding/binary"
 	"net"
 	"net/netip"
 	"strings"
@@ -96,6 +97,11 @@ func TestNobodyHasSaidSo(t *testing.T) {
 		}),
 		"addresses of a wildcard": reply(func(m *dns.Msg) {
 			m.Answer = append(m.Answer, record(t, "*.example.com. 5 A 192.0.2.1"))
+		}),
+		"a record without an address": reply(func(m *dns.Msg) {
+			m.Answer = append(m.Answer, &dns.A{
+				Hdr: dns.RR_Header{Name: m.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 5},
+			})
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,6 +216,60 @@ func TestFirstServer(t *testing.T) {
 		if got := n.ask("www.example.com"); got.Rcode != "NOERROR" {
 			t.Errorf("with the first: %v", got)
 		}
+	}
+}
+
+// TestSlowFirstServer checks that the answer of a slow first name server counts, although the second has already
+// answered that the name does not exist.
+func TestSlowFirstServer(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, nil)
+	n.resolver.pace = pace{patience: time.Minute, headStart: time.Millisecond, repeatAfter: time.Minute}
+	denied := make(chan struct{})
+	reply := func(question *dns.Msg, rcode int, records ...dns.RR) []byte {
+		m := new(dns.Msg).SetRcode(question, rcode)
+		m.RecursionAvailable, m.Answer = true, records
+		text, err := m.Pack()
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	}
+	first := rawServer(t, loopback(t), func(question *dns.Msg) []byte {
+		<-denied
+		return reply(question, dns.RcodeSuccess, record(t, "www.example.com. 5 A 192.0.2.1"))
+	})
+	asked := 0
+	second := rawServer(t, loopback(t), func(question *dns.Msg) []byte {
+		if asked++; asked == 2 { // it has answered the first question, so that answer is on its way
+			close(denied)
+		}
+		return reply(question, dns.RcodeNameError)
+	})
+	n.use(first, second, second)
+	if got := n.ask("www.example.com"); got.Rcode != "NOERROR" {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestMissingRecords checks that an answer with fewer records than its header says does not count as an answer without
+// addresses.
+func TestMissingRecords(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, nil)
+	n.resolver.pace.headStart = time.Millisecond
+	n.use(rawServer(t, loopback(t), func(question *dns.Msg) []byte {
+		m := new(dns.Msg).SetReply(question)
+		m.RecursionAvailable = true
+		text, err := m.Pack()
+		if err != nil {
+			t.Error(err)
+		}
+		binary.BigEndian.PutUint16(text[6:], 1) // the number of answers (RFC 1035, section 4.1.1)
+		return text
+	}))
+	if got := n.ask("www.example.com"); got.Rcode != "SERVFAIL" {
+		t.Errorf("nginx gets %s", got.Rcode)
 	}
 }
 

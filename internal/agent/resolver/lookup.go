@@ -125,6 +125,7 @@ func (r *Resolver) resolve(
 
 var (
 	errTooManyAliases = errors.New("too many aliases, or a circle of them")
+	errNoData         = errors.New("a record contains no address")
 	errOtherOwners    = errors.New("the name server answers for other names")
 )
 
@@ -142,9 +143,11 @@ func (r *reply) read(answer *dns.Msg) (ttl time.Duration, err error) {
 		case *dns.CNAME:
 			aliases[owner] = canonical(record.Target)
 		case *dns.A:
-			if address, ok := netip.AddrFromSlice(record.A.To4()); ok {
-				addresses[owner] = append(addresses[owner], address)
+			address, ok := netip.AddrFromSlice(record.A.To4())
+			if !ok { // a record without data, as in a dynamic update (RFC 2136)
+				return 0, errNoData
 			}
+			addresses[owner] = append(addresses[owner], address)
 		default:
 			continue
 		}
