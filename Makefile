@@ -111,18 +111,18 @@ test-unit: ## Unit tests, with the real nginx and a real API server, some under 
 
 .PHONY: test-race
 test-race: ## All of them under the race detector, a quarter of an hour.
-	$(unit) -race $$($(units))
+	$(unit) -count=1 -race $$($(units))
 
 .PHONY: test-long
 test-long: ## Unit tests that wait for nginx's own times, or judge a disk, and short forms of benchmarks.
-	CACHENODE_TEST_LONG=1 $(unit) -run '^TestDeadDisk$$' ./internal/nginx/cache
-	CACHENODE_TEST_LONG=1 $(unit) ./internal/shard
-	CACHENODE_TEST_LONG=1 go -C test/bench test -run '^TestDisksThatSeek$$' ./caches
+	CACHENODE_TEST_LONG=1 $(unit) -count=1 -run '^TestDeadDisk$$' ./internal/nginx/cache
+	CACHENODE_TEST_LONG=1 $(unit) -count=1 ./internal/shard
+	CACHENODE_TEST_LONG=1 go -C test/bench test -count=1 -run '^TestDisksThatSeek$$' ./caches
 	$(MAKE) --no-print-directory test-bench
 
 .PHONY: test-bench
 test-bench: ## Short forms of bench-article and bench-purge, which check what is measured and no times. Three minutes.
-	$(real) hack/in-memory go -C test/bench test -timeout 40m -run '^TestBenchmarkChecksItself$$' ./caches ./purge
+	$(real) hack/in-memory go -C test/bench test -count=1 -timeout 40m -run '^TestBenchmarkChecksItself$$' ./caches ./purge
 
 .PHONY: test-all
 test-all: ## What make test leaves out, because it is long or judges rates. Results are in dist/results. PARTS="race long" takes some.
@@ -161,7 +161,7 @@ soak: ## What the tests do once, for LENGTH (3h): random requests, purges, edits
 
 .PHONY: test-random
 test-random: ## Random requests against a model of a cache, for CACHENODE_TEST_DIFFERENTIAL (10,000 requests).
-	$(unit) -timeout 3h -run '^TestDifferential$$' ./internal/nginx/cache
+	$(unit) -count=1 -timeout 3h -run '^TestDifferential$$' ./internal/nginx/cache
 
 .PHONY: fuzz
 fuzz: ## Fuzz what quotes and parses, a minute each.

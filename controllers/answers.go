@@ -104,15 +104,15 @@ func sharesKeys(revision *agentapi.Revision) bool {
 }
 
 // podAddresses returns the IPv4 addresses of the pods whose nginx runs, by pod name. These are the pods that are
-// ready, and the pods whose agents have reported a revision that nginx runs. A pod that is not ready can still serve:
-// its agent may hang, or the pod may be deleted while its nginx still runs. A pod whose nginx does not listen yet is
-// left out. Otherwise, a request from nginx in another pod would fail, and that nginx would send no more requests to
-// this pod for ten seconds.
+// ready, also while they are being deleted, and the pods whose agents have reported a revision that nginx runs. A pod
+// that is not ready can still serve, because its agent may hang. A pod whose nginx does not listen yet is left out.
+// Otherwise, a request from nginx in another pod would fail, and that nginx would send no more requests to this pod for
+// ten seconds.
 func podAddresses(pods []corev1.Pod, agents map[string]agents.Observation) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for i := range pods {
 		pod := &pods[i]
-		if hasNoNginx(pod) || (!storage.IsReady(pod) && agents[pod.Name].Report.Revision == "") {
+		if hasNoNginx(pod) || (!storage.IsServing(pod) && agents[pod.Name].Report.Revision == "") {
 			continue
 		}
 		for _, ip := range pod.Status.PodIPs {

@@ -67,7 +67,8 @@ func TestPodAddresses(t *testing.T) {
 		"has both, IPv6 first":            {status: ready(of("fd00::1", "10.0.0.1")), want: "10.0.0.1"},
 		"not ready yet":                   {status: of("10.0.0.1")},
 		"not ready yet, but nginx serves": {status: of("10.0.0.1"), agent: serves, want: "10.0.0.1"},
-		"is being deleted":                {status: of("10.0.0.1"), agent: serves, deleted: true, want: "10.0.0.1"},
+		"is being deleted":                {status: ready(of("10.0.0.1")), deleted: true, want: "10.0.0.1"},
+		"is being deleted, and has ended": {status: of("10.0.0.1"), deleted: true},
 		"its nginx has ended":             {status: in(of("10.0.0.1"), layout.Container, ended), agent: serves},
 		"its nginx waits to be restarted": {status: in(of("10.0.0.1"), layout.Container, waiting), agent: serves},
 		"its agent waits to be restarted": {

@@ -28,13 +28,16 @@ const (
 // supervise returns a shell command that runs a program and starts it again when it ends by itself. If the shell
 // receives TERM, INT or QUIT, it sends the signal stop to the program and does not start the program again. The
 // program must be restarted within its container. The runtime cannot restart a container while a volume of the pod is
-// dead, because it checks each volume. before is a command that the shell runs before each start of the program.
+// dead, because it checks each volume. before is a command that the shell runs before each start of the program. If the
+// signal comes while before runs, the shell does not start the program.
 func supervise(program, stop, before string) []string {
-	const script = `trap 'stop=1; kill -%[2]s $child' TERM INT QUIT
+	const script = `trap 'stop=1; [ -z "$child" ] || kill -%[2]s $child' TERM INT QUIT
 while [ -z "$stop" ]; do
+  child= status=1
   %[3]s
+  [ -z "$stop" ] || break
   %[1]s & child=$!
-  status=1
+  [ -z "$stop" ] || kill -%[2]s $child # the trap did not know the child yet
   while kill -0 $child 2>/dev/null; do wait $child; status=$?; done
   [ -n "$stop" ] || { echo "%[1]s ended with status $status and is started again" >&2; sleep 1; }
 done

@@ -206,10 +206,15 @@ func Spare(cacheNode *v1alpha1.CacheNode, pods []corev1.Pod) int {
 
 // IsReady reports whether the kubelet reports a pod as ready. It is false for nil and for a pod that is being deleted.
 func IsReady(pod *corev1.Pod) bool {
-	return pod != nil && pod.DeletionTimestamp.IsZero() &&
-		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
+	return pod != nil && pod.DeletionTimestamp.IsZero() && IsServing(pod)
+}
+
+// IsServing reports whether the kubelet reports a pod as ready. Unlike IsReady, it can also be true for a pod that is
+// being deleted, as the condition "serving" of an EndpointSlice.
+func IsServing(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // earlier returns the shorter of two durations; 0 means never.
