@@ -156,8 +156,8 @@ type DiskStatus struct {
 	Total int32 `json:"total"`
 
 	// fileSystem describes how the disk is formatted and mounted, and how many reads a hit costs if the object is not in
-	// memory. An example is "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads,
-	// one of 1Mi 12". If the disk differs between pods, each variant is listed with the number of its pods.
+	// memory. An example is "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit costs about 4 reads for 64Ki
+	// and 12 for 1Mi". If the disk differs between pods, each variant is listed with the number of its pods.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	FileSystem string `json:"fileSystem,omitempty"`

@@ -92,8 +92,8 @@ func run(args []string) error {
 	return fmt.Errorf("want install DIR, run, await DIR, objects, copy or version")
 }
 
-// await returns when a file system is mounted at dir and can be read. If folder is true, the mount may also be a
-// folder of a file system instead of its root.
+// await returns when a file system is mounted at dir and can be read. If folder is true, a mount of a folder
+// inside a file system counts too, not only a mount of its root.
 func await(dir string, folder bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

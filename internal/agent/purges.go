@@ -90,8 +90,8 @@ func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
 	}
 }
 
-// purgePatience is the longest time for which nginx waits at the start of the pod until the disks have applied the
-// purges that the pod has missed. After this time, nginx starts without the disks that have not applied these purges.
+// purgePatience limits how long the start of nginx waits for the disks to apply the purges that the pod has missed.
+// After this time, nginx starts without the disks that have not applied these purges.
 // operatorPatience is the longest time for which nginx waits for the operator. The operator may know of purges that
 // were created after the kubelet mounted the journal.
 const (

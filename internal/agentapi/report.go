@@ -51,7 +51,8 @@ const (
 	MaxUnsafeBytes = 64 << 10
 )
 
-// UnsafeURL is a URL with its number. Each later URL has a higher number.
+// UnsafeURL is a URL at which a client has changed something at the origin. Number grows with each change, also across
+// restarts of the agent.
 type UnsafeURL struct {
 	Number int64  `json:"number"`
 	URL    string `json:"url"`

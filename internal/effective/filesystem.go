@@ -19,8 +19,8 @@ type FileSystem struct {
 	Options string `json:"options,omitempty"`
 }
 
-// String returns a text such as "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4
-// reads, one of 1Mi 12".
+// String returns a text such as "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit costs about 4 reads for
+// 64Ki and 12 for 1Mi".
 func (f FileSystem) String() string {
 	text := fmt.Sprintf("%s, blocks of %s", f.Type, Bytes(f.BlockSize))
 	if f.ReadAhead > 0 {
@@ -31,7 +31,7 @@ func (f FileSystem) String() string {
 	}
 	if f.ReadAhead > 0 {
 		small, large := f.Reads()
-		text += fmt.Sprintf(": a cold hit of 64Ki costs about %d reads, one of 1Mi %d", small, large)
+		text += fmt.Sprintf(": a cold hit costs about %d reads for 64Ki and %d for 1Mi", small, large)
 	}
 	return text
 }
@@ -101,7 +101,7 @@ func (f FileSystem) readAdvice(media v1alpha1.Media) string {
 		steps = append(steps, "with objects of 256Ki and more on average, and Linux 6.12, "+
 			"mkfs.xfs -b size=65536 DEVICE when the disk is next formatted, from 64Ki size=32768")
 	}
-	return fmt.Sprintf("a cold hit of 64Ki costs about %d reads and one of 1Mi about %d, "+
+	return fmt.Sprintf("a cold hit costs about %d reads for 64Ki and %d for 1Mi, "+
 		"where %d and %d are possible with blocks of 64Ki: %s",
 		small, large, best.of64Ki, best.of1Mi, strings.Join(steps, "; "))
 }

@@ -61,7 +61,7 @@ func TestAdvice(t *testing.T) {
 	}
 	usual.Options = "rw,noatime"
 	const want = "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): " +
-		"a cold hit of 64Ki costs about 4 reads, one of 1Mi 12"
+		"a cold hit costs about 4 reads for 64Ki and 12 for 1Mi"
 	if got := usual.String(); got != want {
 		t.Errorf("it is %q", got)
 	}

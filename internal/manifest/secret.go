@@ -11,8 +11,8 @@ import (
 
 // AgentSecret returns the Secret with the certificates by which the agents and the operator recognize each other. The
 // Secret also contains the key that signs the marks on disks. The pods mount the server's certificate and key. If the
-// claims stay when the CacheNode is deleted, the Secret stays too. Without its key, a new CacheNode of the same name
-// would not recognize its caches.
+// claims stay when the CacheNode is deleted, the Secret stays too. Without the Secret's key, a new CacheNode of the
+// same name would not recognize the caches that the deleted one left on the disks.
 func AgentSecret(cacheNode *v1alpha1.CacheNode, certificates map[string][]byte) *corev1.Secret {
 	meta := objectMeta(Input{CacheNode: effective.CacheNode{CacheNode: cacheNode}}, naming.AgentSecret(cacheNode.Name))
 	if cacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted == v1alpha1.RetainClaims {

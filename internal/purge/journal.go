@@ -128,20 +128,20 @@ func (j *Journal) raise(floor int64) {
 // Unlimited is a number of bytes that no journal reaches.
 const Unlimited = math.MaxInt
 
-// Compact removes rules that ended before a time. most is a limit in bytes. If all rules together exceed this limit,
-// Compact also removes the oldest rules, until the rest takes at most three quarters of the limit. It keeps every
-// rule without an end, all rules after the first such rule, and all rules that some pod has not applied. It reports
-// whether it removed any rule.
-func (j *Journal) Compact(before time.Time, most int, applied int64) bool {
+// Compact removes the rules that ended before the time before. The parameter limit is a size in bytes. If all rules
+// together exceed it, Compact also removes the oldest rules, until the rest takes at most three quarters of it. It
+// keeps every rule without an end, all rules after the first such rule, and all rules that some pod has not applied.
+// It reports whether it removed any rule.
+func (j *Journal) Compact(before time.Time, limit int, applied int64) bool {
 	kept := min(j.Head, applied) // no rule that changed after this place is removed
 	for _, r := range j.Rules {
 		if r.Until.IsZero() {
 			kept = min(kept, r.Number-1)
 		}
 	}
-	size, target := j.Size(), most
-	if size > most {
-		target = most / 4 * 3 // so that Compact is not needed again at once
+	size, target := j.Size(), limit
+	if size > limit {
+		target = limit / 4 * 3 // so that Compact is not needed again at once
 	}
 	floor := j.Floor
 	for _, r := range j.Rules {

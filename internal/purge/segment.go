@@ -113,7 +113,7 @@ func encode(of any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// maxDecoded is the maximum number of bytes that are read of a journal, after decompression.
+// maxDecoded is the maximum number of decompressed bytes that decode reads of a journal.
 const maxDecoded = 64 << 20
 
 // decode reads the text that encode has returned.

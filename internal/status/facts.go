@@ -55,7 +55,8 @@ type Facts struct {
 	TooManyVolumes string
 	// Certificate is the certificate of listen.tls; nil if the pass did not read it.
 	Certificate *v1alpha1.CertificateStatus
-	// Unmet describes the objects that the spec refers to and that do not exist, though the spec is accepted.
+	// Unmet describes the objects that the spec refers to but that do not exist. They do not keep the spec from being
+	// accepted.
 	Unmet []string
 	// Warnings describe valid parts of the spec that are carried out only partly or not at all.
 	Warnings []string

@@ -17,7 +17,7 @@ import (
 type load struct {
 	paths   []string
 	workers int
-	rate    int // requests a second of all workers together; 0 means no limit
+	rate    int // requests per second of all workers together; 0 means no limit
 }
 
 // run fetches objects until ctx ends. The channel contains the results, and is closed after the last request has

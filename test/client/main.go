@@ -47,7 +47,7 @@ func run(verb string, args []string) error {
 	timeout := flags.Duration("timeout", 2*time.Minute, "how long a request may take")
 	seconds := flags.Int("seconds", 10, "how long the load lasts at most")
 	workers := flags.Int("workers", 4, "how many requests are under way at once")
-	rate := flags.Int("rate", 0, "requests a second of all workers; 0: as fast as it goes")
+	rate := flags.Int("rate", 0, "requests per second of all workers; 0: as fast as it goes")
 	each := flags.Bool("each", false, "print each request of a load")
 	_ = flags.Parse(args) // exits on an error
 

@@ -137,7 +137,7 @@ func (l load[T]) more(t *testing.T, n int) load[T] {
 // longest is the limit of a load in seconds, for a load that a failed test does not end.
 const longest = "2400"
 
-// loadRate is how many requests a second each half of a load sends. The clients share the processors with all else.
+// loadRate is how many requests per second each half of a load sends. The clients share the processors with all else.
 var loadRate = func() int {
 	if isLong {
 		return 150
@@ -228,7 +228,7 @@ func (p *target) warm(t *testing.T, paths []string) {
 }
 
 // load begins a steady load of random paths straight to the pod: half of it with keep-alive, half without. rate is the
-// requests a second of both halves. It returns when both halves run.
+// requests per second of both halves. It returns when both halves run.
 func (p *target) load(t *testing.T, paths []string, rate, workers int) load[report.Result] {
 	t.Helper()
 	return p.startLoad(t, paths, rate, workers).begun(t)

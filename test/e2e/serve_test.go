@@ -194,7 +194,7 @@ func servesFromMemory(t *testing.T, s *suite) {
 	}
 	for _, d := range status.Disks {
 		if !strings.HasPrefix(d.FileSystem, "xfs, blocks of 4Ki, read-ahead ") ||
-			!strings.Contains(d.Advice, "a cold hit of 64Ki costs about") {
+			!strings.Contains(d.Advice, "a cold hit costs about") {
 			t.Errorf("%s is said to be %q, and the advice is %q", d.Name, d.FileSystem, d.Advice)
 		}
 	}

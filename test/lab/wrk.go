@@ -58,7 +58,7 @@ func Zipf(name string, connections, count, missPercent int, size int64) Load {
 
 // Answers describes how a server answered a load.
 type Answers struct {
-	// PerSecond is the number of requests a second. P50, P99, Max, Mean and Deviation (the standard deviation) are
+	// PerSecond is the number of requests per second. P50, P99, Max, Mean and Deviation (the standard deviation) are
 	// latencies in milliseconds.
 	PerSecond float64 `json:"perSecond"`
 	P50       float64 `json:"p50ms"`
@@ -109,7 +109,7 @@ func (l *Lab) Ask(url string, duration time.Duration, loads ...Load) ([]Answers,
 	return together(clients, outputs)
 }
 
-// AskAtRate sends loads as Ask does, but each load sends a fixed number of requests a second, whatever the server
+// AskAtRate sends loads as Ask does, but each load sends a fixed number of requests per second, whatever the server
 // does. client is the path of the program test/bench/rate. address is the server's HOST:PORT. The latency of a
 // request is measured from the time at which the request was due.
 func (l *Lab) AskAtRate(

@@ -231,9 +231,9 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	}
 }
 
-// isRepeated returns true for a report that repeats the report of a rejected request. nginx reports each rejected
-// request once under TagOtherDisk or TagUncached; isRepeated counts this report and returns false. Any other report of
-// a rejected request is a repetition.
+// isRepeated returns true for a report that must not be counted again. nginx can report a rejected request several
+// times, but only once under TagOtherDisk or TagUncached. isRepeated counts that report and returns false. It returns
+// true for the other reports of a rejected request, and false for a request that was not rejected.
 func (m *Metrics) isRepeated(r nginxlog.Request) bool {
 	if !r.Rejected {
 		return false

@@ -34,7 +34,8 @@ import (
 type RefusedError struct {
 	// Message describes the refusal: normally, it is Lines, joined.
 	Message string
-	// Lines are the messages of nginx's lines of level emerg; empty if nginx reported nothing.
+	// Lines are the messages that nginx logged at level emerg, without times and process IDs. It is empty if nginx
+	// reported nothing.
 	Lines []string
 	// Disk is the name of the disk on which a system call failed, according to Lines; "" if Lines name no disk.
 	Disk string

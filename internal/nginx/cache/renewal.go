@@ -27,10 +27,10 @@ import (
 // A request that has waited for a second in vain asks the origin too. Responses that may not be shared come one after
 // another, so a long wait does not yet mean that the origin is slow. If the origin does not answer this request
 // within a second either, the gateway treats the origin as an origin that does not answer. It does so for all
-// requests except the first. The location expired remembers that for slowFor, so that requests do not wait each time.
-// If the copy of such a request may not be served stale, the request comes back to the location patient. There it
-// waits as long as the origin may take. A request that fails there too bypasses the cache and goes to the origin, and
-// the client gets the origin's own error.
+// requests except the first. The location "expired" keeps this result for slowFor, so that not every request has to
+// wait. If the copy of such a request may not be served stale, the request comes back to the location patient. There
+// it waits as long as the origin may take. A request that fails there too bypasses the cache and goes to the origin,
+// and the client gets the origin's own error.
 const (
 	expired = "@expired"
 	patient = "@patient"

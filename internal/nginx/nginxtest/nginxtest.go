@@ -342,7 +342,7 @@ func (n *Nginx) Log() string {
 	return string(text)
 }
 
-// command runs nginx in the root file system, as its user.
+// command returns a command that runs nginx with Root as its root folder (chroot), as the user that nginx has in a pod.
 func (n *Nginx) command(args ...string) *exec.Cmd {
 	args = slices.Concat(n.limits, []string{"/usr/sbin/nginx", "-c", layout.ConfigFile}, args)
 	return &exec.Cmd{

@@ -7,14 +7,14 @@ import (
 )
 
 // goal is the minimum of a ratio between CacheNode and another server, for one load of a result. The ratio is
-// CacheNode's requests a second, divided by the requests a second of server. The goal is reached if the ratio is
+// CacheNode's requests per second, divided by the requests per second of server. The goal is reached if the ratio is
 // least or more.
 type goal struct {
 	label, result string
 	load          int
 	server        string
 	least         float64
-	// atRate is the index of a fixed rate in the result; nil to compare requests a second. At a fixed rate, the ratio is
+	// atRate is the index of a fixed rate in the result; nil to compare requests per second. At a fixed rate, the ratio is
 	// the p99 of server, divided by CacheNode's p99.
 	atRate *int
 }

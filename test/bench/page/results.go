@@ -96,12 +96,12 @@ func figures(d document, server string, figure func(result.Sample) float64) []fl
 	return result.Values(d.Result.Samples[server], figure)
 }
 
-// rate returns a function that returns the requests a second of a load in a sample.
+// rate returns a function that returns the requests per second of a load in a sample.
 func rate(load int) func(result.Sample) float64 {
 	return func(s result.Sample) float64 { return s.Loads[load].PerSecond }
 }
 
-// against returns the ratio of CacheNode's requests a second to the requests a second of another server, computed
+// against returns the ratio of CacheNode's requests per second to the requests per second of another server, computed
 // round by round. ok is false if one of the two servers was not measured.
 func against(d document, server string, load int) (ratio result.Ratio, ok bool) {
 	ours, theirs := d.Result.Samples[ownName], d.Result.Samples[server]

@@ -68,7 +68,7 @@ var gainRows = []row{
 // gainTable returns the table of the project's first page.
 func (r *results) gainTable() (string, error) {
 	others := []string{plainNginx, theArticle, articlePrepared, trafficServer}
-	header := []string{"requests a second, compared with"}
+	header := []string{"requests per second, compared with"}
 	for _, server := range others {
 		header = append(header, tableName(server))
 	}
@@ -107,7 +107,7 @@ func best(d document, load int) result.Ratio {
 // and grey for ties.
 func (r *results) chart(file string) error {
 	p := plot.New()
-	p.Title.Text = "CacheNode's requests a second, divided by those of the best other server in the case"
+	p.Title.Text = "CacheNode's requests per second, divided by those of the best other server in the case"
 	p.Title.TextStyle.Font.Size = vg.Points(10)
 	p.X.Min = 0
 	colours := map[string]color.RGBA{

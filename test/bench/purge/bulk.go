@@ -13,7 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// othersRate is the rate at which clients request objects that are not purged, in requests a second. These requests
+// othersRate is the rate at which clients request objects that are not purged, in requests per second. These requests
 // are sent before and during a purge.
 const othersRate = 400
 

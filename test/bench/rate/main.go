@@ -28,7 +28,7 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("rate: ")
 	address := flag.String("address", "", "the server, HOST:PORT")
-	rate := flag.Float64("rate", 0, "requests a second")
+	rate := flag.Float64("rate", 0, "requests per second")
 	connections := flag.Int("connections", 50, "how many requests are under way at once, at most")
 	seconds := flag.Float64("seconds", 10, "how long requests are sent")
 	flag.Parse()

@@ -12,7 +12,7 @@ import (
 
 // schedule defines the times at which requests are due.
 type schedule struct {
-	// rate is the number of requests a second. connections is the maximum number of requests that are in progress at the
+	// rate is the number of requests per second. connections is the maximum number of requests that are in progress at the
 	// same time.
 	rate        float64
 	connections int

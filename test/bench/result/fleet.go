@@ -62,6 +62,6 @@ type FleetSize struct {
 	// MiB. If several processes share a page, each of them counts an equal part of the page.
 	Worker    float64 `json:"workerMebibytes"`
 	Processes float64 `json:"processesMebibytes"`
-	// PerSecond is the number of requests a second for an object of 4 KiB on the pod's own disk, for each round.
+	// PerSecond is the number of requests per second for an object of 4 KiB on the pod's own disk, for each round.
 	PerSecond []float64 `json:"perSecond"`
 }

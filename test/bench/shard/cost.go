@@ -14,7 +14,7 @@ import (
 // uses the same plan in two levels of blocks, as the operator renders it.
 var ways = []string{"one disk", "by hand", "one block", "two levels"}
 
-// price is one measurement of a way. PerSecond is the number of requests a second, and CPU is the worker's processor
+// price is one measurement of a way. PerSecond is the number of requests per second, and CPU is the worker's processor
 // time for a request in microseconds.
 type price struct {
 	PerSecond float64 `json:"perSecond"`

@@ -79,7 +79,7 @@ func printMovement(w io.Writer, r measurement, o options) {
 }
 
 func printCost(w io.Writer, r measurement, o options) {
-	_, _ = fmt.Fprintf(w, "\nrequests a second of one nginx worker that answers with the disk of a random path; "+
+	_, _ = fmt.Fprintf(w, "\nrequests per second of one nginx worker that answers with the disk of a random path; "+
 		"medians of %d rounds of %s\n", o.rounds, o.duration)
 	for _, way := range ways {
 		rates := result.Values(r.Cost[way], func(p price) float64 { return p.PerSecond })

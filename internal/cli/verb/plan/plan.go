@@ -44,7 +44,7 @@ func New() *cobra.Command {
 		Use:   "plan -f NEW [--from OLD]",
 		Short: "Show which keys an edit moves or changes, and which pods it replaces",
 		Long: `Show what an edit of a CacheNode does: which share of the keys moves from which disk to which,
-how many bytes that is, whether cached objects are not found any more, which pods are replaced or reload nginx,
+how many bytes that is, whether the cache no longer finds objects, which pods are replaced or reload nginx,
 and which claims come and go. Nothing is changed.
 
 The file is compared with the CacheNode in the cluster, and with what its pods run.

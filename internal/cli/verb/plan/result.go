@@ -48,7 +48,7 @@ const (
 	// changed means that something changes, even if it is only a field that affects no pod. Cached objects are found
 	// again.
 	changed outcome = "Changes"
-	// loss means that keys move, that cached objects are not found any more, or that claims are deleted.
+	// loss means that keys move, that the cache no longer finds objects, or that claims are deleted.
 	loss outcome = "Loss"
 )
 

@@ -46,7 +46,7 @@ func writeText(out io.Writer, r result, limit *int32) {
 	}
 }
 
-// writeKeys prints which keys move, and which objects are not found any more.
+// writeKeys prints which keys move, and whether the cache no longer finds objects.
 func writeKeys(out io.Writer, r result, limit *int32) {
 	say := func(format string, values ...any) { _, _ = fmt.Fprintf(out, format+"\n", values...) }
 	isCold := func(c edit.Cached) bool { return c.Fate == edit.Cold }
