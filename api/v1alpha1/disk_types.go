@@ -97,9 +97,9 @@ type LocalPath struct {
 	Path string `json:"path"`
 
 	// requireMountPoint says whether path must be a mount of its own. With true (default), the disk is not used while
-	// nothing is mounted at path. This keeps a cache from filling the node's root file system when a disk is missing.
-	// With false, path may be a folder. It may then be on the same device as other disks or as the node's own file
-	// system, as with health.device Shared.
+	// nothing is mounted at path. This keeps a cache from filling the node's root file system when a disk is missing. With
+	// false, path may be an ordinary folder, at which nothing is mounted. It may then be on the same device as other disks
+	// or as the node's own file system, as with health.device Shared.
 	// +optional
 	// +kubebuilder:default=true
 	RequireMountPoint *bool `json:"requireMountPoint,omitempty"`

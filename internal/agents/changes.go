@@ -57,7 +57,8 @@ func (t *Tracker) changesOf(cacheNode types.NamespacedName) *changes {
 	return &changes{}
 }
 
-// takeUnsafe adds the new URLs of a report to the changes for all agents of the CacheNode. A rate limit for each
+// takeUnsafe adds the new URLs of an agent's report to the list of changed URLs of the CacheNode. All agents of the
+// CacheNode get this list. A rate limit for each
 // agent limits how often takeUnsafe adds URLs. A later report contains the URLs that were not added. takeUnsafe omits
 // texts that are not URLs. The caller holds the mutex.
 func (t *Tracker) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {

@@ -43,8 +43,8 @@ func Events(f Facts, after v1alpha1.CacheNodeStatus) ([]Event, Disks) {
 	), broken
 }
 
-// conditionEvents returns the events for a spec that was not accepted, and for states that began, ended or became
-// bad.
+// conditionEvents returns an event for each condition whose status or reason has changed, if the condition is worth an
+// event.
 func conditionEvents(before, after []metav1.Condition) []Event {
 	var list []Event
 	for _, condition := range after {

@@ -81,8 +81,8 @@ func run(verb string, args []string) error {
 	return nil
 }
 
-// pathsAndEnd reads one path from each line, until an empty line or the end of r. After an empty line, it reads on in
-// the background, and calls end at the end of r.
+// pathsAndEnd reads one path from each line, until an empty line or the end of r. After an empty line, it continues
+// to read r in the background, and calls the function end when r ends.
 func pathsAndEnd(r io.Reader, end func()) ([]string, error) {
 	var paths []string
 	scanner := bufio.NewScanner(r)

@@ -106,7 +106,7 @@ func (s *suite) bodies(t *testing.T) int {
 }
 
 // sharesKeys checks that the origin is asked once for each object, and that one disk holds it. On a busy machine, an
-// owner may not answer in time. Another pod answers then, as the header says, and may fetch the object too.
+// owner may not answer in time. Then another pod answers, as X-Cache-Node shows, and may fetch the object too.
 func sharesKeys(t *testing.T, s *suite) {
 	before := s.asked(t)
 	var results []report.Result

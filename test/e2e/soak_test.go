@@ -27,7 +27,8 @@ type soak struct {
 	groups, each int
 	every        time.Duration
 	lasts        time.Duration
-	// loads ask the pods 0 and 1 for the objects; the third pod is deleted. results are those of loads that have ended.
+	// loads request the objects from pods 0 and 1. Pod 2 has no load, because one of the faults deletes it. results
+	// contains the results of the loads that have ended.
 	loads   [2]load[report.Result]
 	results []report.Result
 	// whole is after how many publications all objects are purged.

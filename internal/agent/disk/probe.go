@@ -56,7 +56,7 @@ func (d *Devices) claim(disk string, device uint64) (other string) {
 	return other
 }
 
-// Prober takes samples of one disk. It is not safe for concurrent use.
+// Prober probes one disk. The result of each probe is a Sample. It is not safe for concurrent use.
 type Prober struct {
 	Disk string
 	// Dir is the folder at which the disk is mounted.

@@ -84,7 +84,7 @@ func (s *site) file(t *testing.T, path string) cachekey.File {
 	return f
 }
 
-// keep runs a keeper until the returned function is called, which returns the keeper.
+// keep starts a keeper. The function end stops the keeper and returns it.
 func keep(t *testing.T, disk Disk) (end func() *Keeper) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -44,7 +44,7 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// TestSyncWithErrors checks that Sync fails until a file was judged that could not be at first.
+// TestSyncWithErrors checks that Sync fails as long as Disk.Stored fails for a file.
 func TestSyncWithErrors(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")

@@ -46,8 +46,8 @@ func Split(datagram string) (tag, text string, ok bool) {
 	return strings.Cut(rest[stamp:], ": ")
 }
 
-// ParseRequest parses the text of a request's line. ok is false if the text does not have the format that belongs to
-// the tag.
+// ParseRequest parses the text of a log line about a request. ok is false if the text does not have the format that
+// belongs to the tag.
 func ParseRequest(tag, text string) (r Request, ok bool) {
 	words, format := strings.Split(text, " "), agentapi.RequestFormat
 	overHop := tag == agentapi.TagPeer || tag == agentapi.TagStandIn || tag == agentapi.TagAlone

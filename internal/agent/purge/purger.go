@@ -51,7 +51,8 @@ type Purger struct {
 	// journal was received from the operator. saved is the head of the journal in the copy.
 	known, received bool
 	saved           int64
-	// hides is true if a disk's objects are hidden while its index cannot answer a purge.
+	// hides is a setting (spec.purge.unindexed). If it is true, the objects of a disk are hidden while the index of that
+	// disk cannot answer a purge.
 	hides bool
 	// begun is true once SetInUse was called, which tells which disks nginx uses.
 	begun bool

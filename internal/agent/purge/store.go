@@ -43,10 +43,10 @@ type store struct {
 	purger *Purger
 	name   string
 
-	// applied is the last place in the journal that the store obeys. It is read from State when the disk becomes
-	// healthy. isRead is true while applied is valid: State was read, and the check for cut files has ended. reached is
-	// the last place that the store has obeyed, perhaps under other policies than the present ones. inUse is true if
-	// nginx uses the store.
+	// applied is the last place in the journal up to which the store has applied the rules under the present cache
+	// policies. It is read from the file State when the disk becomes healthy. isRead is true while applied is valid: the
+	// file was read, and the search for files that a crash has cut short has ended. reached is the last place up to which
+	// the store has applied the rules under any policies. inUse is true if nginx uses the store.
 	applied, reached int64
 	isRead, inUse    bool
 	// wasRead is true once the file State was read. generations are the generations in that file. covers is true if hide

@@ -1,8 +1,8 @@
 // Package podobjects asks the pods of a CacheNode what they have cached, for the plugin's verbs that list cached
 // objects.
 //
-// It imports podexec, and purge and objects for the types of questions and answers. Another question to the agent's
-// programs belongs here.
+// It imports podexec, and purge and objects for the types of questions and answers. Code that asks the agent's
+// program another question about cached objects belongs here.
 package podobjects
 
 import (

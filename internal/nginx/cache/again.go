@@ -62,7 +62,7 @@ func (b backend) hasBackups() bool {
 	return slices.ContainsFunc(b.Servers, func(s v1alpha1.OriginServer) bool { return s.Backup })
 }
 
-// triesAgain returns true if a request that got no byte is sent again.
+// triesAgain returns true if a request is sent again after an error in which no byte of a response arrived.
 func (b backend) triesAgain() bool {
 	retries := b.Retries
 	return ptr.Deref(retries.Tries, 0) != 1 && slices.Contains(retries.When, "Error")
@@ -83,9 +83,9 @@ func (b backend) urlAgain() conf.Expression {
 	return conf.Expression(b.Scheme + "://" + b.againName())
 }
 
-// againUpstream returns the upstream for requests that are sent again. nginx asks each server line only once, and a
-// name may have only one address. So the upstream has at least as many lines as the number of times that a request is
-// sent again.
+// againUpstream returns the upstream for requests that are sent again. nginx asks each address of a directive server
+// only once, and a name can have a single address. So the upstream has at least as many lines as the number of times
+// that a request is sent again.
 func (b backend) againUpstream() conf.Block {
 	if !b.asksAgain() {
 		return nil

@@ -55,7 +55,7 @@ func (f Fleet) Share() float64 {
 }
 
 // NominalFleet returns the fleet that the first pod gets when all pods own keys. The operator validates the
-// configuration with it, and the plugin shows that configuration.
+// configuration that is rendered for this fleet, and the plugin's verb render shows it.
 func NominalFleet(spec v1alpha1.CacheNodeSpec) (f Fleet) {
 	if spec.Routing.Mode != v1alpha1.RoutingSharded {
 		return f

@@ -179,9 +179,9 @@ func (s site) asksFirst() bool {
 	return s.hasSlices()
 }
 
-// found returns the location that gets an object from a pod that has answered that it has the object. With slices,
-// the pod has answered for the first slice only. The other slices may take as long as an origin, so the result is
-// then the location fetch.
+// found returns the location for the second request to a pod, which has answered the first that it has the object. With
+// slices, the pod has answered for the first slice only. The other slices may take as long as an origin, so the result
+// is then the location fetch.
 func (s site) found(found, fetch string) string {
 	if s.asksFirst() && !s.hasSlices() {
 		return found

@@ -208,8 +208,8 @@ func logged(t *testing.T, n *nginxtest.Nginx) map[string]any {
 	return loggedLines(t, n, 1)[0]
 }
 
-// TestJSONLog checks the fields of a line, and that no client can break its form. Bytes that are no UTF-8 stay as they
-// are.
+// TestJSONLog checks the fields of a line, and that no client can break its form. One header contains a byte that is
+// not valid UTF-8.
 func TestJSONLog(t *testing.T) {
 	t.Parallel()
 	n := start(t, text, inMemory, func(spec *v1alpha1.CacheNodeSpec) {

@@ -172,8 +172,8 @@ func (s *server) audit(from, to time.Time) (calls, error) {
 	return c, err
 }
 
-// patched returns the time at which the first patch or update of an object ended. It skips requests that arrived
-// before the time after.
+// patched returns the time at which the first patch or update of an object ended. It counts only requests that
+// arrived later than the given time.
 func (s *server) patched(resource, name string, after time.Time) (at time.Time, err error) {
 	err = s.each(func(e auditv1.Event) {
 		write := e.Verb == "patch" || e.Verb == "update"

@@ -185,8 +185,8 @@ func (r *rate) add(old, now podmetrics.Disk, seconds float64) {
 	}
 }
 
-// quantile returns a text for people with the bound within which a share of the requests got their first byte; "-" if
-// there were no requests.
+// quantile returns the result of bound as a text for the table: "≤" or ">" and the bound, or "-" if there were no
+// requests.
 func (r rate) quantile(share float64) string {
 	switch bound, isAbove, ok := r.bound(share); {
 	case !ok:
