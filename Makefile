@@ -87,8 +87,8 @@ verify: ## Check that generated files are in step with their sources.
 
 .PHONY: lint
 lint: ## Lint Go and shell code.
-	$$(hack/build-tool golangci-lint)/golangci-lint run
-	cd test/bench && $$(../../hack/build-tool golangci-lint)/golangci-lint run --config ../../.golangci.yml
+	$$(hack/build-tool golangci-lint)/golangci-lint run --allow-parallel-runners
+	cd test/bench && $$(../../hack/build-tool golangci-lint)/golangci-lint run --allow-parallel-runners --config ../../.golangci.yml
 	shellcheck -S warning $$(git ls-files | xargs grep -lE '^#!.*bash')
 	@hack/workflows
 	@hack/prose/check

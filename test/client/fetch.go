@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -65,7 +64,7 @@ func (f *fetcher) do(path string, r *report.Result) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if connections > 1 {
-		return errors.New("the server closed the connection, and the request was sent again")
+		return fmt.Errorf("sent again, as the connection ended: %w", io.EOF)
 	}
 	r.Status = response.StatusCode
 	r.Cache = response.Header.Get("X-Cache")

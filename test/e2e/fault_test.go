@@ -102,9 +102,9 @@ func byNewWorkers(gone time.Time) func(report.Result) bool {
 
 // check fails the test if a request failed, or if the number of responses that broke off is greater than most. It also
 // fails the test if a request that began after the ejection failed or broke off, or if the HIT ratio of the other disks
-// fell by more than 2 percentage points. A
-// response of which nothing arrived counts as broken off only if it is of the failed disk and was under way at the
-// fault, or with anyNumber between the fault and the moment when no old worker answers any more.
+// fell by more than 2 percentage points. A response of which nothing arrived counts as broken off only if it is of the
+// failed disk and was under way at the fault, or with anyNumber between the fault and the moment when no old worker
+// answers any more.
 func (p *target) check(t *testing.T, e ejected, most int) {
 	t.Helper()
 	gone, until := e.gone, e.fault // only requests that were under way at the fault
