@@ -54,6 +54,8 @@ type CacheNodeReconciler struct {
 	Live   client.Reader
 	Events events.EventRecorder
 	Agents *agents.Tracker
+	// Exchange contains the routes of Gateways; nil if the cluster has no Gateway API.
+	Exchange *GatewayExchange
 	// Cluster contains the settings that are the same for every CacheNode.
 	Cluster Cluster
 	// Clock returns the time for decisions; nil means the real clock.
@@ -165,6 +167,7 @@ func (r *CacheNodeReconciler) run(ctx context.Context, s scope) (lasting, time.D
 		next, failed := r.reportFailure(ctx, s, err)
 		return next, 0, errors.Join(err, failed)
 	}
+	r.tellListening(s, p.observed)
 	kept := r.keep(ctx, s, p.observed, &p.outcome)
 	var refused, uncertified, failed error
 	p.wanted, refused = r.want(ctx, s, p.observed)

@@ -34,7 +34,7 @@ func readOffered(configMap *corev1.ConfigMap) offered {
 		return o
 	}
 	for key, id := range map[string]*string{naming.StableKey: &o.state.Stable, naming.CandidateKey: &o.state.Candidate} {
-		text := configMap.Data[key]
+		text := manifest.RevisionIn(configMap, key)
 		if !agentapi.IsWhole([]byte(text)) {
 			continue
 		}

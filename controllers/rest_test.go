@@ -84,6 +84,7 @@ func newWorked[T comparable](c clock.WithTicker, retries workqueue.TypedRateLimi
 // queues are those of the controllers and of their agents.Tracker.
 type queues struct {
 	passes, purges    worked[reconcile.Request]
+	gateways, classes worked[reconcile.Request]
 	answering, others worked[types.NamespacedName]
 }
 
@@ -100,10 +101,10 @@ func (q *queues) ofAgents(c clock.WithTicker) func(workqueue.TypedRateLimiter[ty
 	}
 }
 
-// follow makes the operator use queues that follow the clock. The queues are there once the controllers have started:
+// follow makes controllers use queues that follow the clock. The queues are there once the controllers have started:
 // the result waits for that.
-func (q *queues) follow(c clock.WithTicker, cacheNodes *CacheNodeReconciler, purges *PurgeReconciler) (started func()) {
-	of := func(made chan<- worked[reconcile.Request]) queueFunc {
+func (q *queues) follow(c clock.WithTicker, of controllers) (started func()) {
+	queue := func(made chan<- worked[reconcile.Request]) queueFunc {
 		return func(
 			_ string, retries workqueue.TypedRateLimiter[reconcile.Request],
 		) workqueue.TypedRateLimitingInterface[reconcile.Request] {
@@ -112,21 +113,50 @@ func (q *queues) follow(c clock.WithTicker, cacheNodes *CacheNodeReconciler, pur
 			return w
 		}
 	}
-	passes, purged := make(chan worked[reconcile.Request], 1), make(chan worked[reconcile.Request], 1)
-	cacheNodes.newQueue, purges.newQueue = of(passes), of(purged)
-	return func() { q.passes, q.purges = <-passes, <-purged }
+	var made [4]chan worked[reconcile.Request]
+	for i := range made {
+		made[i] = make(chan worked[reconcile.Request], 1)
+	}
+	of.cacheNodes.newQueue, of.purges.newQueue = queue(made[0]), queue(made[1])
+	if of.gateways == nil { // these queues stay empty
+		for _, m := range made[2:] {
+			queue(m)("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		}
+	} else {
+		of.gateways.newQueue, of.classes.newQueue = queue(made[2]), queue(made[3])
+	}
+	return func() { q.passes, q.purges, q.gateways, q.classes = <-made[0], <-made[1], <-made[2], <-made[3] }
+}
+
+// controllers are those that a test starts. gateways and classes are nil without a GatewayExchange.
+type controllers struct {
+	cacheNodes *CacheNodeReconciler
+	purges     *PurgeReconciler
+	gateways   *GatewayReconciler
+	classes    *GatewayClassReconciler
 }
 
 // isIdle returns true while the operator waits for an event, or for the clock. Items of one queue add items to another,
 // so it is not enough to look at each queue once: no item may have been done meanwhile.
 func (q *queues) isIdle() bool {
 	done := q.done()
-	left := q.passes.left.Load() + q.purges.left.Load() + q.answering.left.Load() + q.others.left.Load()
+	left := q.answering.left.Load() + q.others.left.Load()
+	for _, w := range q.ofControllers() {
+		left += w.left.Load()
+	}
 	return left == 0 && q.done() == done
 }
 
 func (q *queues) done() int64 {
-	return q.passes.done.Load() + q.purges.done.Load() + q.answering.done.Load() + q.others.done.Load()
+	done := q.answering.done.Load() + q.others.done.Load()
+	for _, w := range q.ofControllers() {
+		done += w.done.Load()
+	}
+	return done
+}
+
+func (q *queues) ofControllers() []worked[reconcile.Request] {
+	return []worked[reconcile.Request]{q.passes, q.purges, q.gateways, q.classes}
 }
 
 // ends waits until the operator has nothing to do at the present time, as far as it knows.
@@ -177,10 +207,13 @@ func (o *operator) settle(cacheNode *v1alpha1.CacheNode) {
 	o.get(cacheNode)
 }
 
-// look has both controllers run a pass over a CacheNode.
+// look has the controllers run a pass over a CacheNode.
 func (o *operator) look(cacheNode *v1alpha1.CacheNode) {
 	o.queues.passes.Add(requestFor(cacheNode))
 	o.queues.purges.Add(requestFor(cacheNode))
+	if o.reconciler.Exchange != nil {
+		o.queues.gateways.Add(requestFor(cacheNode))
+	}
 }
 
 func requestFor(cacheNode *v1alpha1.CacheNode) reconcile.Request {

@@ -77,6 +77,9 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, referred cache.
 			})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allCacheNodes), builder.WithPredicates(nodeChanged())).
 		WatchesRawSource(r.Agents)
+	if r.Exchange != nil {
+		b = b.WatchesRawSource(r.Exchange.forCacheNodes())
+	}
 	for _, source := range r.referenceSources(referred) {
 		b = b.WatchesRawSource(source)
 	}

@@ -208,9 +208,21 @@ func startOperatorAt(
 	purges := &PurgeReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Agents: o.reconciler.Agents, Concurrency: 8, Clock: clock,
 	}
-	started := o.queues.follow(clock, o.reconciler, purges)
+	all := controllers{cacheNodes: o.reconciler, purges: purges}
+	if exchange := o.reconciler.Exchange; exchange != nil {
+		all.gateways = &GatewayReconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backends: references, Exchange: exchange, Grants: true,
+			ClusterDomain: "cluster.local",
+		}
+		all.classes = &GatewayClassReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	}
+	started := o.queues.follow(clock, all)
 	must(t, o.reconciler.SetupWithManager(mgr, references))
 	must(t, purges.SetupWithManager(mgr))
+	if all.gateways != nil {
+		must(t, all.gateways.SetupWithManager(mgr))
+		must(t, all.classes.SetupWithManager(mgr))
+	}
 	done := make(chan error)
 	go func() { done <- mgr.Start(ctx) }()
 	var once sync.Once

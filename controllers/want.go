@@ -12,6 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/revision"
+	"github.com/cachenode/cachenode-operator/internal/routes"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
@@ -54,7 +55,7 @@ func (r *CacheNodeReconciler) want(ctx context.Context, s scope, o observed) (w 
 	if w.certificate, err = r.references.certificate(ctx, s.cacheNode); err != nil {
 		return w, err
 	}
-	if w.target, err = r.render(w.effective, bundle); err != nil {
+	if w.target, err = r.render(w.effective, bundle, r.routes(s, o)); err != nil {
 		return w, err
 	}
 	if w.movement, err = moves(s, o, w.target.Revision); err != nil {
@@ -65,9 +66,11 @@ func (r *CacheNodeReconciler) want(ctx context.Context, s scope, o observed) (w 
 
 // render returns the wanted state of the pods (edit.Target), and checks that their configuration can be rendered. A
 // configuration that cannot be rendered is refused here, before any pod gets it.
-func (r *CacheNodeReconciler) render(cacheNode effective.CacheNode, bundle string) (edit.Target, error) {
+func (r *CacheNodeReconciler) render(
+	cacheNode effective.CacheNode, bundle string, table routes.Table,
+) (edit.Target, error) {
 	target, err := edit.TargetOf(cacheNode, revision.Outside{
-		CABundle: bundle, ClusterDomain: r.Cluster.Domain, Resolvers: r.Cluster.Resolvers,
+		CABundle: bundle, ClusterDomain: r.Cluster.Domain, Resolvers: r.Cluster.Resolvers, Routes: table,
 	})
 	if err != nil {
 		return edit.Target{}, err

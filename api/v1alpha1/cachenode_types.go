@@ -51,10 +51,14 @@ type CacheNodeList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.listen) || !has(self.listen.tls) || !has(self.service) || !has(self.service.port) || !has(self.service.httpsPort) || self.service.port != self.service.httpsPort",message="service.httpsPort: must not be service.port where listen.tls is set",fieldPath=".service.httpsPort"
 // +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(self.cache.slice) || !has(self.headers) || !has(self.headers.response) || !has(self.headers.response.remove) || !self.headers.response.remove.exists(h, h.lowerAscii() == 'set-cookie')",message="headers.response.remove: Set-Cookie cannot be removed with cache.slice: remove one of them",fieldPath=".headers.response.remove"
 // +kubebuilder:validation:XValidation:rule="self.disks.all(d, !has(d.threadPool) || !has(d.threadPool.maxQueue) || !has(self.listen) || !has(self.listen.maxConnections) || d.threadPool.maxQueue >= self.listen.maxConnections)",message="disks: threadPool.maxQueue must not be less than listen.maxConnections, or a full queue could break responses off: raise it, or lower listen.maxConnections",fieldPath=".disks"
-// +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(self.cache.key) || 'Host' in self.cache.key || has(self.origin.hostHeader) || (has(self.hosts) && self.hosts.size() == 1 && !self.hosts[0].startsWith('*'))",message="cache.key: without Host, objects of one host would be served for another: add Host, set origin.hostHeader, or list exactly one name in hosts",fieldPath=".cache.key"
+// +kubebuilder:validation:XValidation:rule="!has(self.origin) || !has(self.cache) || !has(self.cache.key) || 'Host' in self.cache.key || has(self.origin.hostHeader) || (has(self.hosts) && self.hosts.size() == 1 && !self.hosts[0].startsWith('*'))",message="cache.key: without Host, objects of one host would be served for another: add Host, set origin.hostHeader, or list exactly one name in hosts",fieldPath=".cache.key"
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryTier) || !has(self.memoryTier.size) || !isQuantity(string(self.memoryTier.size)) || (has(self.memoryTier.enabled) && !self.memoryTier.enabled) || !has(self.pod) || !has(self.pod.resources) || !has(self.pod.resources.limits) || !('memory' in self.pod.resources.limits) || !isQuantity(string(self.pod.resources.limits['memory'])) || quantity(string(self.memoryTier.size)).add(quantity(string(self.memoryTier.size))).compareTo(quantity(string(self.pod.resources.limits['memory']))) <= 0",message="memoryTier.size: is more than half of pod.resources.limits.memory: lower it, or raise the limit",fieldPath=".memoryTier.size"
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryTier) || !has(self.memoryTier.size) || !isQuantity(string(self.memoryTier.size)) || (has(self.memoryTier.enabled) && !self.memoryTier.enabled) || !has(self.pod) || !has(self.pod.resources) || !has(self.pod.resources.requests) || !('memory' in self.pod.resources.requests) || !isQuantity(string(self.pod.resources.requests['memory'])) || quantity(string(self.memoryTier.size)).compareTo(quantity(string(self.pod.resources.requests['memory']))) <= 0",message="memoryTier.size: is more than pod.resources.requests.memory, which the node may not have: lower it, or raise the request",fieldPath=".memoryTier.size"
 // +kubebuilder:validation:XValidation:rule="!has(self.routing) || !has(self.routing.mode) || self.routing.mode != 'Sharded' || !has(self.listen) || ((!has(self.listen.port) || !(self.listen.port in [8088, 8089])) && (!has(self.listen.tls) || !has(self.listen.tls.port) || !(self.listen.tls.port in [8088, 8089])))",message="listen: ports 8088 and 8089 are for the other pods with routing.mode Sharded: choose another",fieldPath=".listen"
+// +kubebuilder:validation:XValidation:rule="!has(self.routing) || !has(self.routing.mode) || self.routing.mode != 'Sharded' || !has(self.gateways) || !has(self.listen) || ((!has(self.listen.port) || !(self.listen.port in [8090, 8091])) && (!has(self.listen.tls) || !has(self.listen.tls.port) || !(self.listen.tls.port in [8090, 8091])))",message="listen: with gateways, ports 8090 and 8091 are for the other pods with routing.mode Sharded: choose another",fieldPath=".listen"
+// +kubebuilder:validation:XValidation:rule="has(self.origin) || has(self.gateways)",message="set origin, gateways, or both: otherwise there is nothing to serve"
+// +kubebuilder:validation:XValidation:rule="has(self.origin) || !has(self.hosts)",message="hosts: belongs to origin; the hosts of Gateways are in their listeners and routes",fieldPath=".hosts"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateways) || !has(self.listen) || ((!has(self.listen.port) || self.listen.port < self.gateways.ports.from || self.listen.port > self.gateways.ports.to) && (!has(self.listen.tls) || !has(self.listen.tls.port) || self.listen.tls.port < self.gateways.ports.from || self.listen.tls.port > self.gateways.ports.to))",message="gateways.ports: must not contain listen.port or listen.tls.port",fieldPath=".gateways.ports"
 type CacheNodeSpec struct {
 	// replicas is the number of pods. Each pod has its own volume for each disk. With placement.perNode, leave replicas
 	// out, because the operator then sets it. Range 0 to 1000, default 1.
@@ -86,9 +90,14 @@ type CacheNodeSpec struct {
 	// +kubebuilder:default={}
 	PersistentVolumeClaimRetentionPolicy ClaimRetentionPolicy `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
 
-	// origin defines the servers from which the cache fetches objects that it does not have.
-	// +required
-	Origin Origin `json:"origin"`
+	// origin defines the servers from which the cache fetches objects that it does not have. Without origin, the
+	// CacheNode serves only the routes of its Gateways, see gateways.
+	// +optional
+	Origin Origin `json:"origin,omitzero"`
+
+	// gateways lets Gateways of the Gateway API use the pods and disks. Without it, none may.
+	// +optional
+	Gateways *Gateways `json:"gateways,omitempty"`
 
 	// hosts are the names that the cache serves (server_name). A request for any other name gets 421 (Misdirected
 	// Request) and reaches neither cache nor origin. "*.example.com" matches every name below example.com. Empty means

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/controllers"
@@ -160,7 +162,7 @@ func run(o options, config *rest.Config) error {
 		return err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, gw.Install} {
 		if err := add(scheme); err != nil {
 			return err
 		}
@@ -204,11 +206,15 @@ func run(o options, config *rest.Config) error {
 	if err := mgr.Add(references); err != nil {
 		return err
 	}
+	exchange, err := setupGateways(mgr, policy.ClusterDomain, caches.DefaultNamespaces, list(o.watchNamespaces))
+	if err != nil {
+		return err
+	}
 	reconciler := &controllers.CacheNodeReconciler{
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("cachenode-operator"),
-		Agents: agents.New(clock.RealClock{}, nil),
+		Agents: agents.New(clock.RealClock{}, nil), Exchange: exchange,
 
 		Concurrency: o.concurrency,
 		Cluster: controllers.Cluster{
@@ -233,10 +239,8 @@ func run(o options, config *rest.Config) error {
 	if err := metrics.Registry.Register(collector); err != nil {
 		return err
 	}
-	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+	err = errors.Join(mgr.AddHealthzCheck("healthz", healthz.Ping), mgr.AddReadyzCheck("readyz", healthz.Ping))
+	if err != nil {
 		return err
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())

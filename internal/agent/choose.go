@@ -29,6 +29,9 @@ func readOffer(path string) (*agentapi.Revision, error) {
 	if err != nil {
 		return nil, err
 	}
+	if text, err = agentapi.Unpack(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
 	revision, err := agentapi.ReadRevision(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)

@@ -33,6 +33,7 @@ func (c *conductor) configureResolver(revision agentapi.Revision) error {
 	c.resolver.Configure(resolver.Config{
 		Servers: servers, ClusterDomain: revision.ClusterDomain, Denied: denied,
 		PodDomain: naming.ServiceHost(naming.Headless(revision.Name), revision.Namespace, revision.ClusterDomain),
+		Backends:  revision.Routes.BackendHosts(),
 	})
 	return nil
 }

@@ -12,8 +12,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
-// PeerPorts are the ports on which pods that share keys receive requests from each other.
-var PeerPorts = []int32{8088, 8089}
+// PeerPorts are the ports on which pods that share keys receive requests from each other. RoutePeerPorts are the same
+// for requests to the routes of Gateways.
+var (
+	PeerPorts      = []int32{8088, 8089}
+	RoutePeerPorts = []int32{8090, 8091}
+)
 
 // HopBuffers is the maximum memory of a response from another pod while the response lasts, in bytes.
 const HopBuffers = 536 << 10
@@ -66,7 +70,7 @@ func againstSharing(spec v1alpha1.CacheNodeSpec) string {
 		ports = append(ports, ptr.Deref(spec.Listen.TLS.Port, 0))
 	}
 	for _, port := range ports {
-		if slices.Contains(PeerPorts, port) {
+		if slices.Contains(PeerPorts, port) || spec.Gateways != nil && slices.Contains(RoutePeerPorts, port) {
 			return fmt.Sprintf("pods that share keys need port %d, which spec.listen has", port)
 		}
 	}

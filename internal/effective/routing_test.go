@@ -56,6 +56,16 @@ func TestRoutingMode(t *testing.T) {
 			Before{},
 			local, "port 8088",
 		},
+		"a port of theirs for routes": {
+			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) {
+				s.Gateways, s.Listen.Port = &v1alpha1.Gateways{}, new(int32(8090))
+			}), Before{}, local, "port 8090",
+		},
+		"a port that only routes need": {
+			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) { s.Listen.Port = new(int32(8090)) }),
+			Before{},
+			sharded, "several pods",
+		},
 		"a port of theirs for TLS": {
 			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) {
 				s.Listen.TLS = &v1alpha1.ListenTLS{Port: new(int32(8089))}

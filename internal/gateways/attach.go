@@ -4,29 +4,19 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
-
-// reasonTooMany is the reason of the condition Accepted for a route that exceeds the CacheNode's limits. The Gateway
-// API defines no reason for this case.
-const reasonTooMany = "TooManyRoutes"
 
 // attachRoutes attaches each route to the listeners that its parents name, and completes the table. The oldest routes
 // come first, so a newer route never takes the place of an older one.
 func (d *decision) attachRoutes() {
 	all := slices.Clone(d.HTTPRoutes)
 	slices.SortFunc(all, func(a, b gw.HTTPRoute) int { return byAge(&a, &b) })
-	inNamespace := map[string]int{}
+	d.room = room{fleet: d.Fleet, of: map[string]use{}}
 	for i := range all {
-		r := &all[i]
-		tooMany := d.tooMany(r.Namespace, inNamespace)
-		if d.attach(r, tooMany) {
-			inNamespace[r.Namespace]++
-		}
+		d.attach(&all[i])
 	}
 	for _, l := range d.listeners {
 		if l.serves() {
@@ -35,24 +25,11 @@ func (d *decision) attachRoutes() {
 	}
 }
 
-// tooMany returns a problem if the CacheNode allows no further route of the namespace; nil otherwise.
-func (d *decision) tooMany(namespace string, inNamespace map[string]int) *problem {
-	if most := d.Fleet.MaxRoutesPerNamespace; inNamespace[namespace] >= most {
-		return problemf(reasonTooMany,
-			"namespace %s already has %d older routes, the most that spec.gateways.maxRoutesPerNamespace of CacheNode %s allows",
-			namespace, most, d.Fleet)
-	}
-	if most := d.Fleet.MaxRoutes; len(d.result.Table.Routes) >= most {
-		return problemf(reasonTooMany,
-			"there are already %d older routes, the most that spec.gateways.maxRoutes of CacheNode %s allows", most, d.Fleet)
-	}
-	return nil
-}
-
-// attach attaches a route, and returns true if at least one listener accepts it. If tooMany is not nil, no listener
-// may accept the route.
-func (d *decision) attach(r *gw.HTTPRoute, tooMany *problem) bool {
+// attach attaches a route to the listeners that accept it.
+func (d *decision) attach(r *gw.HTTPRoute) {
 	compiled := d.compile(r)
+	bytes := sizeOf(compiled.route)
+	tooMany := d.room.exceeds(r.Namespace, bytes)
 	position, attached := len(d.result.Table.Routes), false
 	var parents []gw.RouteParentStatus
 	for _, ref := range r.Spec.ParentRefs {
@@ -77,17 +54,15 @@ func (d *decision) attach(r *gw.HTTPRoute, tooMany *problem) bool {
 	}
 	if attached {
 		d.result.Table.Routes = append(d.result.Table.Routes, compiled.route)
+		d.room.add(r.Namespace, bytes)
 	}
-	return attached
 }
 
 // gatewayOf returns the fleet's Gateway that a reference names; nil if it names another parent.
 func (d *decision) gatewayOf(ref gw.ParentReference, namespace string) *gw.Gateway {
-	if ptr.Deref(ref.Group, gw.GroupName) != gw.GroupName || ptr.Deref(ref.Kind, "Gateway") != "Gateway" {
+	name, ok := parentOf(ref, namespace)
+	if !ok {
 		return nil
-	}
-	name := types.NamespacedName{
-		Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(namespace))), Name: string(ref.Name),
 	}
 	i := slices.IndexFunc(d.Gateways, func(g gw.Gateway) bool { return nameOf(&g) == name })
 	if i < 0 {

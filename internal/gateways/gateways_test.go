@@ -26,7 +26,8 @@ func state(t *testing.T, documents string) gateways.State {
 	t.Helper()
 	s := gateways.State{
 		Fleet: gateways.Fleet{
-			NamespacedName: name("edge", "fleet"), MaxRoutes: 4, MaxRoutesPerNamespace: 3, ClusterDomain: "cluster.local",
+			NamespacedName: name("edge", "fleet"), MaxRoutes: 4, MaxRoutesPerNamespace: 3,
+			ClusterDomain: "cluster.local", ServesTLS: true,
 			Allowed: gw.RouteNamespaces{From: new(gw.NamespacesFromSelector), Selector: &metav1.LabelSelector{
 				MatchLabels: map[string]string{"gateways": "yes"},
 			}},

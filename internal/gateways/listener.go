@@ -59,14 +59,16 @@ func (l *listener) serves() bool {
 
 // refuses returns the problem that keeps a listener from being accepted; nil if there is none.
 func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
-	if !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace) {
-		return problemf(reasonNamespace,
-			"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
-			d.Fleet, g.Namespace)
+	if p := d.excludes(g); p != nil {
+		return p
 	}
 	switch l.Protocol {
 	case gw.HTTPProtocolType:
 	case gw.HTTPSProtocolType:
+		if !d.Fleet.ServesTLS {
+			return problemf(gw.ListenerReasonUnsupportedProtocol,
+				"protocol HTTPS is not supported yet: use HTTP behind a load balancer that terminates TLS")
+		}
 		if mode := ptr.Deref(ptr.Deref(l.TLS, gw.ListenerTLSConfig{}).Mode, gw.TLSModeTerminate); mode !=
 			gw.TLSModeTerminate {
 			return problemf(gw.ListenerReasonUnsupportedValue, "tls.mode %s is not supported: use Terminate", mode)
@@ -79,6 +81,19 @@ func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 		return problemf(gw.ListenerReasonPortUnavailable,
 			"no port of the pods is left: spec.gateways.ports of CacheNode %s has fewer ports than its Gateways",
 			d.Fleet)
+	}
+	return nil
+}
+
+// excludes returns the problem that keeps the fleet from serving a Gateway; nil if there is none.
+func (d *decision) excludes(g *gw.Gateway) *problem {
+	switch {
+	case d.Fleet.Missing != "":
+		return problemf(gw.GatewayReasonInvalidParameters, "%s", d.Fleet.Missing)
+	case !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace):
+		return problemf(reasonNamespace,
+			"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
+			d.Fleet, g.Namespace)
 	}
 	return nil
 }

@@ -20,11 +20,12 @@ func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range) map[Port]in
 	for _, number := range kept {
 		taken[number] = true
 	}
-	assigned := map[Port]int32{}
+	assigned, given := map[Port]int32{}, map[int32]bool{}
 	free := within.From
 	for _, p := range wantedPorts(of) {
-		if number, ok := kept[p]; ok && within.From <= number && number <= within.To {
-			assigned[p] = number
+		number, ok := kept[p]
+		if ok && within.From <= number && number <= within.To && !given[number] {
+			assigned[p], given[number] = number, true
 			continue
 		}
 		for free <= within.To && taken[free] {

@@ -1,8 +1,9 @@
 package gateways
 
 import (
+	"net/netip"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 )
 
@@ -13,7 +14,7 @@ func (d *decision) reportGateways() {
 		status := gw.GatewayStatus{}
 		for _, a := range d.Addresses[nameOf(g)] {
 			status.Addresses = append(status.Addresses, gw.GatewayStatusAddress{
-				Type: ptr.To(gw.IPAddressType), Value: a,
+				Type: new(typeOf(a)), Value: a,
 			})
 		}
 		invalid, accepted, programmed := false, 0, 0
@@ -42,15 +43,19 @@ func (d *decision) reportGateways() {
 	}
 }
 
+// typeOf returns the type of an address: the address of a load balancer can be a name.
+func typeOf(address string) gw.AddressType {
+	if _, err := netip.ParseAddr(address); err != nil {
+		return gw.HostnameAddressType
+	}
+	return gw.IPAddressType
+}
+
 // gatewayConditions returns the conditions of a Gateway. accepted and programmed are the numbers of its listeners
 // that are accepted and programmed. invalid is true if a listener has a problem.
 func (d *decision) gatewayConditions(g *gw.Gateway, accepted, programmed int, invalid bool) []metav1.Condition {
-	var refused, missing *problem
-	switch {
-	case !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace):
-		refused = problemf(reasonNamespace,
-			"CacheNode %s serves no Gateways of this namespace: see its spec.gateways.allowedNamespaces", d.Fleet)
-	case accepted == 0:
+	refused, missing := d.excludes(g), (*problem)(nil)
+	if refused == nil && accepted == 0 {
 		refused = problemf(gw.GatewayReasonListenersNotValid, "no listener is accepted: see their conditions")
 	}
 	switch {

@@ -26,6 +26,8 @@ type State struct {
 	Gateways   []gw.Gateway
 	HTTPRoutes []gw.HTTPRoute
 	Grants     []gw.ReferenceGrant
+	// Elsewhere are the Gateways that other CacheNodes serve.
+	Elsewhere map[types.NamespacedName]bool
 	// Namespaces are the namespaces of Gateways and routes, by name.
 	Namespaces map[string]Namespace
 	Services   map[types.NamespacedName]Service
@@ -38,17 +40,6 @@ type State struct {
 	Served map[int32]bool
 	// Addresses are the addresses of Gateways.
 	Addresses map[types.NamespacedName][]string
-}
-
-// Fleet is the CacheNode whose pods serve the Gateways.
-type Fleet struct {
-	types.NamespacedName
-	// Allowed are the namespaces whose Gateways are served.
-	Allowed gw.RouteNamespaces
-	// MaxRoutes is the maximum number of attached routes. MaxRoutesPerNamespace is the maximum number for each
-	// namespace.
-	MaxRoutes, MaxRoutesPerNamespace int
-	ClusterDomain                    string
 }
 
 // Namespace contains the properties of a namespace that matter to Gateways and routes.
@@ -97,6 +88,7 @@ func Decide(s State) Result {
 type decision struct {
 	State
 	listeners []*listener
+	room      room
 	result    Result
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/cachenode/cachenode-operator/internal/gateways"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
@@ -91,6 +93,28 @@ spec:
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// TestRoom checks that a team cannot use up the room of another by large routes.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	large := func(namespace, of string) string {
+		rule := "{matches: [{path: {type: PathPrefix, value: /" + strings.Repeat("a", 1000) + "}}]}"
+		return fmt.Sprintf("kind: HTTPRoute\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{name: main, "+
+			"namespace: edge}], rules: [%s]}", of, namespace, strings.Repeat(rule+", ", 99)+rule)
+	}
+	got := gateways.Decide(state(t, strings.Join([]string{
+		"kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, " +
+			"allowedRoutes: {namespaces: {from: All}}}]}",
+		large("team", "a"), large("team", "b"), large("other", "c"),
+	}, "\n---\n")))
+	for of, want := range map[types.NamespacedName]string{
+		name("team", "a"): "True", name("team", "b"): "False", name("other", "c"): "True",
+	} {
+		if c := got.Parents[of][0].Conditions[0]; string(c.Status) != want || want == "False" && c.Reason != "TooManyRoutes" {
+			t.Errorf("%s: %s=%s %s: %s", of, c.Type, c.Status, c.Reason, c.Message)
+		}
 	}
 }
 

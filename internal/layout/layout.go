@@ -51,6 +51,8 @@ const (
 	// the server from which the memory tier gets these objects.
 	PromoterSocket = RunDir + "/nginx-promoter.sock"
 	DisksSocket    = RunDir + "/nginx-disks.sock"
+	// FiltersSocket is the socket of the server that changes the headers of requests to the backends of routes.
+	FiltersSocket = RunDir + "/nginx-filters.sock"
 )
 
 // Paths in a pod. Only those on emptyDirs and disks are writable.

@@ -34,7 +34,11 @@ var changes = map[string]string{
 	"cache.backgroundUpdate": "true", "cache.staleIfError": "9s", "cache.staleWhileRevalidate": "9s",
 	"cache.key":            "[URI, Host]",
 	"cache.bypass.cookies": "[a]", "cache.bypass.headers": "[a]", "cache.query.drop": "[a]", "cache.query.keep": "[a]",
-	"cache.slice.size":       "2Mi",
+	"cache.slice.size":                    "2Mi",
+	"gateways.allowedNamespaces.from":     "All",
+	"gateways.allowedNamespaces.selector": "{matchLabels: {a: b}}",
+	"gateways.maxRoutes":                  "9", "gateways.maxRoutesPerNamespace": "9",
+	"gateways.ports.from": "10000", "gateways.ports.to": "10999",
 	"headers.request.remove": "[a]", "headers.request.set.name": "X-A", "headers.request.set.value": "9",
 	"headers.response.remove": "[a]", "headers.response.set.name": "X-A", "headers.response.set.value": "9",
 	"listen.clientAddress.source": "ProxyProtocol", "listen.clientAddress.trustedCIDRs": "[10.0.0.0/8]",
@@ -146,6 +150,7 @@ listen: {tls: {secretName: a}, gzip: {enabled: true}, clientAddress: {}}
 memoryTier: {enabled: true, size: 64Mi}
 io: {mode: Workers}
 routing: {mode: Sharded}
+gateways: {allowedNamespaces: {}, ports: {}}
 `
 
 // classOf returns the class of a change.
@@ -232,7 +237,7 @@ func leaves(t *testing.T) []string {
 	}
 	kubernetes := []string{
 		"pod.affinity", "pod.tolerations", "pod.topologySpreadConstraints", "pod.resources", "pod.agentResources",
-		"pod.imagePullSecrets",
+		"pod.imagePullSecrets", "gateways.allowedNamespaces.selector",
 	}
 	var list []string
 	var walk func(path string, schema apiextensionsv1.JSONSchemaProps)

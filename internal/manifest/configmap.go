@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -44,15 +45,36 @@ func configMap(in Input) *corev1.ConfigMap {
 	if in.Config.OriginPolicy != "" {
 		data[naming.OriginPolicyKey] = in.Config.OriginPolicy
 	}
-	if in.Config.Stable != "" {
-		data[naming.StableKey] = in.Config.Stable
-	}
-	if in.Config.Candidate != "" {
-		data[naming.CandidateKey] = in.Config.Candidate
+	var binary map[string][]byte
+	texts := map[string]string{naming.StableKey: in.Config.Stable, naming.CandidateKey: in.Config.Candidate}
+	for key, text := range texts {
+		switch stored, isPacked := agentapi.Pack(text); {
+		case text == "":
+		case !isPacked:
+			data[key] = text
+		case binary == nil:
+			binary = map[string][]byte{key: stored}
+		default:
+			binary[key] = stored
+		}
 	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: meta,
 		Data:       data,
+		BinaryData: binary,
 	}
+}
+
+// RevisionIn returns the text of the revision that a ConfigMap of the operator contains under a key; "" if there is
+// none, or if it is damaged.
+func RevisionIn(configMap *corev1.ConfigMap, key string) string {
+	if text := configMap.Data[key]; text != "" {
+		return text
+	}
+	text, err := agentapi.Unpack(configMap.BinaryData[key])
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }

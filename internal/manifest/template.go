@@ -46,6 +46,8 @@ type PodInput struct {
 	Peers v1alpha1.PeerTLS `json:"peers,omitempty"`
 	// Namespace is the namespace of the CacheNode if a claim selects its volumes by it; otherwise "".
 	Namespace string `json:"namespace,omitempty"`
+	// Gateways is true if Gateways may use the pods. The agents of pods that are older than this field do not know routes.
+	Gateways bool `json:"gateways,omitempty"`
 }
 
 // TemplateDisk contains the fields of a disk from which the pod template is made.
@@ -68,7 +70,7 @@ func NewPodInput(cacheNode effective.CacheNode) PodInput {
 		Port: ptr.Deref(cacheNode.Spec.Listen.Port, 0), ReusePort: ptr.Deref(cacheNode.Spec.Listen.ReusePort, true),
 		TLS:     podTLS(cacheNode.Spec.Listen.TLS),
 		Restart: cacheNode.Annotations[v1alpha1.AnnotationRestart],
-		PerNode: cacheNode.Spec.Placement.PerNode,
+		PerNode: cacheNode.Spec.Placement.PerNode, Gateways: cacheNode.Spec.Gateways != nil,
 	}
 	if cacheNode.Spec.IO.Mode == v1alpha1.IOWorkers {
 		in.WorkersPerCPU = effective.Workers(cacheNode.Spec.IO, 1)

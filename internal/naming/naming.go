@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // FieldManager is the operator's name in server-side apply.
@@ -78,6 +79,16 @@ const (
 	AnnotationApplied = "cachenode.io/applied"
 	// Application is the value of LabelName.
 	Application = "cachenode"
+)
+
+// Labels of the Service of a Gateway. The Service is in the namespace of the CacheNode.
+const (
+	// LabelGateway is the name of the Gateway, as the Gateway API defines it (GEP-1762). A name that is too long for a
+	// label is shortened. LabelGatewayNamespace is the namespace of the Gateway.
+	LabelGateway          = "gateway.networking.k8s.io/gateway-name"
+	LabelGatewayNamespace = "cachenode.io/gateway-namespace"
+	// AnnotationGateway contains the namespace and the name of the Gateway, with a slash between them.
+	AnnotationGateway = "cachenode.io/gateway"
 )
 
 // Values of LabelRole.
@@ -228,6 +239,29 @@ func Placeholder(namespace, claim string) string {
 func ScoutVolume(namespace, scout string) string {
 	sum := sha256.Sum256([]byte(namespace + "\x00" + scout))
 	return "cachenode-scout-" + hex.EncodeToString(sum[:])[:20]
+}
+
+// Gateway returns the name of the Service of a Gateway. The names of the Services of two Gateways are never the same.
+func Gateway(namespace, gateway string) string {
+	const most = 40
+	sum := sha256.Sum256([]byte(namespace + "\x00" + gateway))
+	plain := strings.ReplaceAll(gateway, ".", "-") // a Service is named by a single DNS label
+	return "gateway-" + strings.Trim(plain[:min(len(plain), most)], "-") + "-" + hex.EncodeToString(sum[:])[:10]
+}
+
+// GatewayLabels returns the labels of the Service of a Gateway.
+func GatewayLabels(cacheNode, namespace, gateway string) map[string]string {
+	const most = 63
+	labels := Labels(cacheNode)
+	labels[LabelGatewayNamespace] = namespace
+	labels[LabelGateway] = strings.TrimRight(gateway[:min(len(gateway), most)], "-.")
+	return labels
+}
+
+// Split returns the name in a text of the form NAMESPACE/NAME. It returns no name for any other text.
+func Split(text string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(text, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
 // VolumeLabels returns the labels of every PersistentVolume for a disk of a CacheNode. A claim selects volumes by

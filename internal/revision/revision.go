@@ -17,6 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // Outside contains what a revision depends on in addition to the CacheNode.
@@ -25,13 +27,16 @@ type Outside struct {
 	// flags.
 	CABundle, ClusterDomain string
 	Resolvers               []string
+	// Routes are the routes of the CacheNode's Gateways.
+	Routes routes.Table
 }
 
 // Of returns the revision of a CacheNode. The order of the disks does not matter.
 func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, error) {
 	spec := cacheNode.Spec
+	format := minReader(spec, outside.Routes)
 	n := agentapi.Revision{
-		Format: minReader(spec), MinReader: minReader(spec),
+		Format: format, MinReader: format,
 		Namespace: cacheNode.Namespace, Name: cacheNode.Name,
 		Spec: v1alpha1.CacheNodeSpec{
 			Disks: slices.SortedFunc(slices.Values(spec.Disks), func(a, b v1alpha1.Disk) int {
@@ -42,6 +47,7 @@ func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, erro
 			Rollout: v1alpha1.Rollout{WorkerShutdownTimeout: spec.Rollout.WorkerShutdownTimeout},
 		},
 		CABundle: outside.CABundle, ClusterDomain: outside.ClusterDomain, Resolvers: outside.Resolvers,
+		Routes: outside.Routes,
 	}
 	if tls := spec.Listen.TLS; tls != nil && tls.HTTP3 {
 		n.Spec.Service.HTTPSPort = spec.Service.HTTPSPort // the header Alt-Svc contains it
@@ -83,8 +89,11 @@ func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, erro
 
 // minReader returns the lowest Format whose readers understand a spec. Format 2 contains fields that a reader must
 // not ignore. If a reader ignored them, a client could get a response that is not meant for it, or an origin could
-// get the wrong request. Format 3 contains leaving disks.
-func minReader(spec v1alpha1.CacheNodeSpec) int {
+// get the wrong request. Format 3 contains leaving disks. Format 4 contains routes, or no origin.
+func minReader(spec v1alpha1.CacheNodeSpec, table routes.Table) int {
+	if len(table.Listeners) > 0 || sites.Own(spec).IsEmpty() {
+		return 4
+	}
 	if slices.ContainsFunc(spec.Disks, effective.Leaves) {
 		return 3
 	}

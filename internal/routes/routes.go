@@ -80,6 +80,9 @@ type HeaderChanges struct {
 	Remove []string `json:"remove,omitempty"`
 }
 
+// IsEmpty returns true if no header is changed.
+func (c HeaderChanges) IsEmpty() bool { return len(c.Set)+len(c.Add)+len(c.Remove) == 0 }
+
 // Backend is a Service that answers requests.
 type Backend struct {
 	// Name identifies the backend in keys and logs. It consists of the namespace and the name of the Service, and the
@@ -117,4 +120,19 @@ type Path struct {
 	// Exact is true if the path of the request must be equal to Value. Otherwise Value must be equal to the path, or to
 	// the first segments of the path.
 	Exact bool `json:"exact,omitempty"`
+}
+
+// BackendHosts returns the host names of all backends.
+func (t Table) BackendHosts() map[string]bool {
+	hosts := map[string]bool{}
+	for _, r := range t.Routes {
+		for _, rule := range r.Rules {
+			for _, b := range rule.Backends {
+				if b.Host != "" {
+					hosts[b.Host] = true
+				}
+			}
+		}
+	}
+	return hosts
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // Validate returns the errors in a CacheNode. Its spec must include the CRD's defaults and must have passed the CRD's
@@ -30,7 +31,9 @@ func Validate(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	errs := disks(cacheNode.Spec.Disks, spec.Child("disks"))
 	errs = append(errs, memory(cacheNode.Spec, spec)...)
 	errs = append(errs, memoryTier(cacheNode.Spec, spec)...)
-	errs = append(errs, origin(cacheNode.Spec.Origin, spec.Child("origin"))...)
+	if own := sites.Own(cacheNode.Spec); !own.IsEmpty() {
+		errs = append(errs, origin(own.Origin, spec.Child("origin"))...)
+	}
 	errs = append(errs, routing(cacheNode.Spec, spec)...)
 	return append(errs, pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
@@ -45,7 +48,8 @@ func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 			"remove it, and set in spec.cache.staleWhileRevalidate and spec.cache.staleIfError "+
 			"how long objects may be served stale")
 	}
-	if len(cacheNode.Spec.Hosts) == 0 && slices.Contains(cacheNode.Spec.Cache.Key, v1alpha1.KeyHost) {
+	if !sites.Own(cacheNode.Spec).IsEmpty() && len(cacheNode.Spec.Hosts) == 0 &&
+		slices.Contains(cacheNode.Spec.Cache.Key, v1alpha1.KeyHost) {
 		list = append(list, "spec.hosts is empty and spec.cache.key has Host in it, "+
 			"so strangers can fill the disks by making up host names: list the names that are served")
 	}

@@ -2,9 +2,11 @@
 package apiserver
 
 import (
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
@@ -68,11 +71,27 @@ func start(definitions []string) (*envtest.Environment, *rest.Config, error) {
 	return env, config, err
 }
 
-// Scheme returns a scheme with the types of Kubernetes and of this project.
+// GatewayAPI returns the paths of the CRDs of the Gateway API that the operator uses, in the version of go.mod.
+func GatewayAPI(t testing.TB) (definitions []string) {
+	t.Helper()
+	folder, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"gatewayclasses", "gateways", "httproutes", "referencegrants"} {
+		definitions = append(definitions, filepath.Join(
+			strings.TrimSpace(string(folder)), "config/crd/standard/gateway.networking.k8s.io_"+kind+".yaml"))
+	}
+	return definitions
+}
+
+// Scheme returns a scheme with the types of Kubernetes, of the Gateway API and of this project.
 func Scheme(t testing.TB) *k8sruntime.Scheme {
 	t.Helper()
 	scheme := k8sruntime.NewScheme()
-	for _, add := range []func(*k8sruntime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*k8sruntime.Scheme) error{
+		clientgoscheme.AddToScheme, gw.Install, v1alpha1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

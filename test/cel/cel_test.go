@@ -288,16 +288,43 @@ var refused = map[string]struct {
 	"a port of pods": {
 		fields{"routing": "{mode: Sharded}", "listen.port": "8088"}, "ports 8088 and 8089 are for the other pods",
 	},
-	"a type in capitals":    {fields{"listen.gzip": "{types: [Text/CSS]}"}, "must be a media type"},
-	"what is always zipped": {fields{"listen.gzip": "{types: [text/html]}"}, "text/html is always compressed"},
-	"level 0":               {fields{"listen.gzip": "{level: 0}"}, "spec.listen.gzip.level"},
-	"an unknown format":     {fields{"logs.format": "XML"}, "spec.logs.format"},
-	"minUses 0":             {fields{"cache.minUses": "0"}, "spec.cache.minUses"},
-	"an unknown mode":       {fields{"io.mode": "Fast"}, "spec.io.mode"},
-	"no worker":             {fields{"io.workersPerCPU": "0"}, "spec.io.workersPerCPU"},
-	"too many workers":      {fields{"io.workersPerCPU": "17"}, "spec.io.workersPerCPU"},
-	"a negative read-ahead": {fields{"io.readAhead": "-1"}, "must be from 0 to 1Gi"},
-	"a tiny memory tier":    {fields{"memoryTier.size": "1Mi"}, "must be from 16Mi to 16Ti"},
+	"a port of pods for routes": {
+		fields{"routing": "{mode: Sharded}", "gateways": "{}", "listen.port": "8090"}, "8090 and 8091 are for the other pods",
+	},
+	"a port of Gateways": {
+		fields{"gateways": "{}", "listen.port": "20000"}, "gateways.ports: must not contain listen.port",
+	},
+	"a TLS port of Gateways": {
+		fields{"gateways": "{ports: {from: 12000, to: 12999}}", "listen.tls": "{secretName: a, port: 12999}"},
+		"gateways.ports: must not contain listen.port",
+	},
+	"a range that ends before it begins": {
+		fields{"gateways": "{ports: {from: 20001, to: 20000}}"}, "to must not be less than from",
+	},
+	"too large a range":         {fields{"gateways": "{ports: {from: 10000, to: 20000}}"}, "at most 4096 ports"},
+	"a range below its minimum": {fields{"gateways": "{ports: {from: 9999}}"}, "spec.gateways.ports.from"},
+	"a range of outgoing ports": {fields{"gateways": "{ports: {to: 32768}}"}, "spec.gateways.ports.to"},
+	"a selector that is unused": {
+		fields{"gateways": "{allowedNamespaces: {selector: {matchLabels: {a: b}}}}"}, "set it if from is Selector",
+	},
+	"no selector": {
+		fields{"gateways": "{allowedNamespaces: {from: Selector}}"}, "set it if from is Selector",
+	},
+	"no routes": {fields{"gateways": "{maxRoutes: 0}"}, "spec.gateways.maxRoutes"},
+	"too many routes of a team": {
+		fields{"gateways": "{maxRoutesPerNamespace: 5001}"}, "spec.gateways.maxRoutesPerNamespace",
+	},
+	"neither an origin nor Gateways": {fields{"origin": "-"}, "origin"},
+	"a type in capitals":             {fields{"listen.gzip": "{types: [Text/CSS]}"}, "must be a media type"},
+	"what is always zipped":          {fields{"listen.gzip": "{types: [text/html]}"}, "text/html is always compressed"},
+	"level 0":                        {fields{"listen.gzip": "{level: 0}"}, "spec.listen.gzip.level"},
+	"an unknown format":              {fields{"logs.format": "XML"}, "spec.logs.format"},
+	"minUses 0":                      {fields{"cache.minUses": "0"}, "spec.cache.minUses"},
+	"an unknown mode":                {fields{"io.mode": "Fast"}, "spec.io.mode"},
+	"no worker":                      {fields{"io.workersPerCPU": "0"}, "spec.io.workersPerCPU"},
+	"too many workers":               {fields{"io.workersPerCPU": "17"}, "spec.io.workersPerCPU"},
+	"a negative read-ahead":          {fields{"io.readAhead": "-1"}, "must be from 0 to 1Gi"},
+	"a tiny memory tier":             {fields{"memoryTier.size": "1Mi"}, "must be from 16Mi to 16Ti"},
 	"a tier above the request": {
 		fields{"memoryTier": "{size: 256Mi}", "pod": "{resources: {requests: {memory: 128Mi}, limits: {memory: 1Gi}}}"},
 		"is more than pod.resources.requests.memory",

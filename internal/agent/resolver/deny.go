@@ -50,6 +50,8 @@ func (c Config) denied(chain []string) (denied []netip.Prefix, allowed bool) {
 	switch {
 	case c.isPod(first):
 		return c.Denied.Always, len(chain) == 1
+	case c.Backends[first] && len(chain) == 1:
+		return c.Denied.Always, true
 	case c.isInside(last) && !c.mayBeOrigin(last):
 		return nil, false
 	case slices.ContainsFunc(chain, func(name string) bool { return !c.isInside(name) }):

@@ -48,6 +48,10 @@ type Config struct {
 	// PodDomain is the domain of the CacheNode's pods.
 	PodDomain string
 	Denied    Denied
+	// Backends are the names of the Services to which routes lead. These Services may be in any namespace, because the
+	// operator has checked that the owner of the route may refer to the Service. A name that is an alias of such a Service
+	// has no more rights than before.
+	Backends map[string]bool
 }
 
 // Resolver answers questions for addresses (A). It is safe for concurrent use.
@@ -94,6 +98,11 @@ func New(log *slog.Logger, c clock.PassiveClock, counted func(Result)) *Resolver
 // Configure replaces the configuration.
 func (r *Resolver) Configure(c Config) {
 	c.ClusterDomain, c.PodDomain = canonical(c.ClusterDomain), canonical(c.PodDomain)
+	backends := map[string]bool{}
+	for name := range c.Backends {
+		backends[canonical(name)] = true
+	}
+	c.Backends = backends
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.config = c

@@ -67,6 +67,7 @@ func newNetwork(t *testing.T, zone map[string][]string) *network {
 	n.resolver.Configure(Config{
 		Servers: []netip.AddrPort{netip.MustParseAddrPort(server)}, ClusterDomain: "cluster.local",
 		PodDomain: "edge-pods.shop.svc.cluster.local", Denied: ranges,
+		Backends: map[string]bool{"Web.team.svc.cluster.local": true},
 	})
 	n.address = n.serve(func(udp net.PacketConn, tcp net.Listener) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -176,6 +177,7 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const service, pod = "origin.shop.svc.cluster.local", "edge-1.edge-pods.shop.svc.cluster.local"
 	const vault, kubernetes = "vault.secrets.svc.cluster.local", "kubernetes.default.svc.cluster.local"
+	const backend = "web.team.svc.cluster.local"
 	nameError, failure := answered{Rcode: "NXDOMAIN"}, answered{Rcode: "SERVFAIL"}
 	for name, tt := range map[string]struct {
 		ask   string // www.example.com if it is empty
@@ -277,6 +279,18 @@ func TestAnswers(t *testing.T) {
 				service + ". 5 CNAME www.example.com.", "www.example.com. 5 CNAME other.shop.svc.cluster.local.",
 				"other.shop.svc.cluster.local. 5 A 10.244.0.1",
 			},
+		},
+		"a route's backend": {
+			ask: backend, zone: []string{backend + ". 5 A 10.96.7.7"}, want: resolved(5, "10.96.7.7"),
+		},
+		"a route's backend at the API server's address": {
+			ask: backend, zone: []string{backend + ". 5 A 10.96.0.1"}, want: nameError,
+		},
+		"a route's backend that is an alias for one of another namespace": {
+			ask: backend, zone: []string{backend + ". 5 CNAME " + vault + ".", vault + ". 5 A 10.96.9.9"}, want: nameError,
+		},
+		"a Service that is an alias for a route's backend": {
+			ask: service, zone: []string{service + ". 5 CNAME " + backend + ".", backend + ". 5 A 10.96.7.7"}, want: nameError,
 		},
 		"a pod that is an alias": {
 			ask: pod, zone: []string{pod + ". 5 CNAME www.example.com.", "www.example.com. 5 A 192.0.2.9"}, want: nameError,

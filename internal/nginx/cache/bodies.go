@@ -72,7 +72,7 @@ func (g gateway) bodyLocation() conf.Directive {
 		setHeader("If-Modified-Since", conf.Expression("$body_if_modified_since")),
 		setHeader("Range", conf.Expression("$body_range")),
 	}
-	block = slices.Concat(block, withoutOwn(), g.withoutRoute())
+	block = slices.Concat(block, withoutOwn(), g.toldRoute())
 	// nginx uses the lists of the server only in a location that has no list of its own.
 	block = append(block, passed(append(accelHeaders("X-Accel-Expires"), conf.Literal("Server"), conf.Literal("Date")))...)
 	block = append(block, g.gatewayHides()...)

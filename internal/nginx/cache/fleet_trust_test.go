@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,9 @@ import (
 
 // TestPeerPorts checks that the ports that spec.listen must not have are those of the peer servers.
 func TestPeerPorts(t *testing.T) {
-	if diff := cmp.Diff([]int32{layout.LookupPort, layout.PeerPort}, effective.PeerPorts); diff != "" {
+	got := append(slices.Clone(effective.PeerPorts), effective.RoutePeerPorts...)
+	want := []int32{layout.LookupPort, layout.PeerPort, layout.RoutesLookupPort, layout.RoutesPeerPort}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-layout +tuning):\n%s", diff)
 	}
 }

@@ -203,12 +203,7 @@ func (g gateway) gatewayServer() conf.Directive {
 		conf.D("proxy_http_version", conf.Literal("1.1")),
 		setHeader("Host", conf.Expression("$http_host")),
 		setHeader("Connection", conf.Literal("")),
-	}, withoutOwn(), g.withoutRoute(), conf.Block{
-		// With these buffers, a large body needs few reads and writes.
-		conf.D("proxy_buffer_size", conf.Literal("16k")),
-		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
-		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
-	}, g.backend.reachOrigin())
+	}, withoutOwn(), g.toldRoute(), largeBuffers(), g.backend.reachOrigin())
 	block = append(block, g.notSliced("")...) // caches also use the maps that read this variable
 	block = append(block, conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Buffering")...))
 	block = append(block, passed(g.gatewayPasses("X-Accel-Expires"))...) // see lifetime
@@ -231,6 +226,16 @@ func (g gateway) gatewayServer() conf.Directive {
 			append(slices.Concat(toBody(), toOnce(), byState, fills{g}.toFill(), g.orRejected(), g.orAgain(againVariable),
 				g.notes()),
 				conf.D("proxy_pass", g.backend.url()))...))...)
+}
+
+// largeBuffers returns the buffers of a private server that passes bodies on. With them, a large body needs few reads
+// and writes.
+func largeBuffers() conf.Block {
+	return conf.Block{
+		conf.D("proxy_buffer_size", conf.Literal("16k")),
+		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
+		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
+	}
 }
 
 // withoutOwn makes a location of the gateway remove from its requests the headers that caches send to the gateway.

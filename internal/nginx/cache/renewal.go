@@ -126,7 +126,7 @@ func (r refreshes) try() conf.Directive {
 		setHeader(diskHeader, conf.Literal("")),
 		setHeader(sliceHeader, conf.Literal("")),
 		setHeader(fallbackHeader, conf.Literal("")))
-	block = append(append(block, r.withoutRoute()...),
+	block = append(append(block, r.toldRoute()...),
 		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
 		conf.D("proxy_no_cache", conf.Literal("1")), // also for a response of the origin with one of these statuses
 		conf.D("proxy_cache_lock", conf.OnOff(true)),

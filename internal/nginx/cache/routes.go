@@ -29,10 +29,11 @@ const (
 	// routeSite is the mark of the site at the beginning of a key. It is "" for an action that the pod does not know: pods
 	// may have different revisions.
 	routeSite = "$route_site"
-	// routeBackend is the name of the upstream of the backend. backendPattern matches all these names.
+	// routeBackend is the name of the upstream to which the gateway sends a request: that of the backend, or filters.
+	// backendPattern matches all these names.
 	routeBackend   = "$route_backend"
 	backendPrefix  = "backend_"
-	backendPattern = backendPrefix + "[0-9a-f]+"
+	backendPattern = "(?:" + backendPrefix + "[0-9a-f]+|" + filters + ")"
 	// unusualHost is 1 for requests whose header Host is not written as clients write it: with the port of the listener
 	// if that is not the scheme's default port, and else without a port. Such a request bypasses the caches, because its
 	// backend gets the header as it is. sentHost is the header Host of requests to the backend.
@@ -64,12 +65,12 @@ func (s site) tellsRoute() conf.Block {
 	}
 }
 
-// withoutRoute keeps a location from telling a backend the action of a request.
-func (s site) withoutRoute() conf.Block {
+// toldRoute tells the server filters the action of a request. Backends do not get the action.
+func (s site) toldRoute() conf.Block {
 	if !s.ofRoutes {
 		return nil
 	}
-	return conf.Block{setHeader(routeHeader, conf.Literal(""))}
+	return conf.Block{setHeader(routeHeader, conf.Expression(filteredRoute))}
 }
 
 // unknownRoute makes a server answer with a status if the pod does not know the action of the request.
@@ -91,6 +92,7 @@ func (r routed) http() conf.Block {
 	ids := slices.Sorted(maps.Keys(actions))
 	marks, backends := conf.Block{conf.D("default", conf.Literal(""))}, conf.Block{conf.D("default", conf.Literal(""))}
 	upstreams := map[string]conf.Block{}
+	var filtered []filter
 	for _, id := range ids {
 		a := actions[id]
 		site, err := cachekey.NewSite(a.Site)
@@ -99,10 +101,16 @@ func (r routed) http() conf.Block {
 		}
 		marks = append(marks, conf.Row(conf.Literal(id), conf.Literal(site.Prefix())))
 		name, upstream := r.upstream(a)
-		backends = append(backends, conf.Row(conf.Literal(id), conf.Literal(name)))
 		upstreams[name] = upstream
+		if a.Headers.IsEmpty() {
+			backends = append(backends, conf.Row(conf.Literal(id), conf.Literal(name)))
+			continue
+		}
+		backends = append(backends, conf.Row(conf.Literal(id), conf.Literal(filters)))
+		filtered = append(filtered, filter{action: a, upstream: name})
 	}
-	block := slices.Concat(routemap.Maps(r.Routes, r.value), r.choices(), r.redirects(), r.ofPorts())
+	block := slices.Concat(
+		routemap.Maps(r.Routes, r.value), r.choices(), r.redirects(), r.ofPorts(), r.filters(filtered))
 	block = append(block, conf.Map(routeVariable, routeSite, marks...), conf.Map(routeVariable, routeBackend, backends...))
 	for _, name := range slices.Sorted(maps.Keys(upstreams)) {
 		block = append(block, upstreams[name]...)
@@ -193,8 +201,13 @@ func sharesOf(backends []routes.Backend) []int {
 
 // upstream returns the name of the upstream for an action, and its directives.
 func (r routed) upstream(a routes.Action) (name string, block conf.Block) {
-	origin := sites.OfRoutes(r.Spec).Origin
-	origin.Servers = []v1alpha1.OriginServer{{Host: &a.Backend.Host, Port: &a.Backend.Port}}
 	name = backendPrefix + digest(fmt.Sprintf("%s:%d", a.Backend.Host, a.Backend.Port))
-	return name, backend{Origin: origin, name: name}.upstreams()
+	b := r.backend(name)
+	b.Servers = []v1alpha1.OriginServer{{Host: &a.Backend.Host, Port: &a.Backend.Port}}
+	return name, b.upstreams()
+}
+
+// backend returns what the backends of all routes have in common, under the name of an upstream.
+func (r routed) backend(name string) backend {
+	return backend{Origin: sites.OfRoutes(r.Spec).Origin, name: name}
 }

@@ -213,7 +213,7 @@ func readRunning(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Ca
 		}
 		return r, err
 	}
-	if stable, err := agentapi.ReadRevision([]byte(configMap.Data[naming.StableKey])); err == nil {
+	if stable, err := agentapi.ReadRevision([]byte(manifest.RevisionIn(configMap, naming.StableKey))); err == nil {
 		r.revision = &stable
 	}
 	return r, nil

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// kindsInterval is the time between two checks whether a missing kind can be read.
+const kindsInterval = 30 * time.Second
+
+// errKindsThere is the error that ends the operator, so that it starts again with the controller for a kind.
+var errKindsThere = errors.New("a kind that was missing can be read now: the operator starts again with its controller")
+
+// restartWhen lets the operator run without a controller whose kinds it cannot read. It logs a message, and ends the
+// operator as soon as read returns nil. problem is the last error of read; any other error than a missing kind is
+// returned.
+func restartWhen(mgr ctrl.Manager, read func(context.Context) error, problem error, message string) error {
+	if !isMissing(problem) {
+		return problem
+	}
+	ctrl.Log.Info(message, "because", problem.Error())
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(kindsInterval):
+			}
+			if read(ctx) == nil {
+				return errKindsThere
+			}
+		}
+	}))
+}
+
+// readAll checks that the operator can list kinds in the namespaces; an empty list means all namespaces.
+func readAll(ctx context.Context, reader client.Reader, namespaces []string, kinds ...client.ObjectList) error {
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		for _, kind := range kinds {
+			if err := reader.List(ctx, kind, client.InNamespace(namespace), client.Limit(1)); err != nil {
+				return fmt.Errorf("list %T: %w", kind, err)
+			}
+		}
+	}
+	return nil
+}
+
+// isMissing returns true if the error means that a kind does not exist, or that the operator lacks permission to read
+// it.
+func isMissing(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+}

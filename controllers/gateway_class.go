@@ -1,0 +1,101 @@
+package controllers
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/gateways"
+)
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=gatewayclasses.gateway.networking.k8s.io,verbs=get
+
+// GatewayClassReconciler writes the status of GatewayClasses: whether the CacheNode to which a class refers serves
+// Gateways.
+type GatewayClassReconciler struct {
+	client.Client
+	// Live reads from the API server and bypasses the cache.
+	Live client.Reader
+	// newQueue creates the controller's queue; nil means the default queue of controller-runtime. Tests set it.
+	newQueue queueFunc
+}
+
+// SetupWithManager adds the reconciler to the manager.
+func (r *GatewayClassReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	return ctrl.NewControllerManagedBy(mgr).Named("gatewayclass").
+		WithOptions(controller.Options{NewQueue: r.newQueue}).
+		For(&gw.GatewayClass{}, changed).
+		Watches(&v1alpha1.CacheNode{}, handler.EnqueueRequestsFromMapFunc(r.classesOf), changed).
+		Complete(r)
+}
+
+// classesOf returns the requests for the classes that refer to a CacheNode.
+func (r *GatewayClassReconciler) classesOf(
+	ctx context.Context, cacheNode client.Object,
+) (requests []reconcile.Request) {
+	classes := &gw.GatewayClassList{}
+	if err := r.List(ctx, classes); err != nil {
+		return nil
+	}
+	for i := range classes.Items {
+		if name, ok := gateways.FleetOf(&classes.Items[i]); ok && name == client.ObjectKeyFromObject(cacheNode) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&classes.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile writes the status of one GatewayClass.
+func (r *GatewayClassReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	class := &gw.GatewayClass{}
+	if err := r.Get(ctx, request.NamespacedName, class); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if class.Spec.ControllerName != gateways.Controller {
+		return reconcile.Result{}, nil
+	}
+	var cacheNode *v1alpha1.CacheNode
+	if name, ok := gateways.FleetOf(class); ok {
+		cacheNode = &v1alpha1.CacheNode{}
+		if err := r.Get(ctx, name, cacheNode); apierrors.IsNotFound(err) {
+			cacheNode = nil
+		} else if err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	version, err := r.bundleVersion(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	after := class.DeepCopy()
+	after.Status = gateways.ClassStatus(class, cacheNode, version)
+	after.Status.Conditions = follow(class.Status.Conditions, after.Status.Conditions)
+	if equality.Semantic.DeepEqual(class.Status, after.Status) {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, writeGatewayStatus(ctx, r.Client, class, after)
+}
+
+// bundleVersion returns the version of the Gateway API whose CustomResourceDefinitions are installed; "" if it is not
+// known.
+func (r *GatewayClassReconciler) bundleVersion(ctx context.Context) (string, error) {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+	err := r.Live.Get(ctx, client.ObjectKey{Name: "gatewayclasses." + gw.GroupName}, crd)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return "", nil
+	}
+	return crd.Annotations["gateway.networking.k8s.io/bundle-version"], err
+}

@@ -1,0 +1,214 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+)
+
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses;gateways;httproutes;referencegrants,verbs=list;watch
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses/status;gateways/status;httproutes/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=services,verbs=delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list
+
+// GatewayReconciler decides which routes the pods of a CacheNode serve for its Gateways. A pass handles a CacheNode
+// with all objects of the Gateway API that belong to it. It writes the Services of the Gateways and the statuses, and
+// passes the routes to [CacheNodeReconciler].
+type GatewayReconciler struct {
+	client.Client
+	// Live reads from the API server and bypasses the cache. Backends reads Services of all namespaces.
+	Live     client.Reader
+	Backends cache.Cache
+	Exchange *GatewayExchange
+	// Grants is true if ReferenceGrants can be read. Without them, no reference may cross namespaces.
+	Grants bool
+	// ClusterDomain is the DNS domain of the cluster's Services, usually cluster.local.
+	ClusterDomain string
+	// newQueue creates the controller's queue; nil means the default queue of controller-runtime. Tests set it.
+	newQueue queueFunc
+}
+
+// SetupWithManager adds the reconciler to the manager.
+func (r *GatewayReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	changed := builder.WithPredicates(
+		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))
+	all := handler.EnqueueRequestsFromMapFunc(r.all)
+	b := ctrl.NewControllerManagedBy(mgr).Named("gateway").
+		WithOptions(controller.Options{NewQueue: r.newQueue}).
+		Watches(&v1alpha1.CacheNode{}, &handler.EnqueueRequestForObject{}, changed).
+		Watches(&gw.GatewayClass{}, all, changed).
+		Watches(&gw.Gateway{}, all, changed).
+		Watches(&gw.HTTPRoute{}, all, changed).
+		Watches(&corev1.Namespace{}, all, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		WatchesRawSource(r.Exchange.forGateways())
+	services := &corev1.Service{}
+	b = b.WatchesRawSource(source.Kind[client.Object](r.Backends, services, all,
+		predicate.Funcs{UpdateFunc: isOtherService}))
+	if r.Grants {
+		b = b.Watches(&gw.ReferenceGrant{}, all, changed)
+	}
+	return b.Complete(r)
+}
+
+// isOtherService returns true for an update of a Service that can matter to routes.
+func isOtherService(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
+	return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
+}
+
+// StripBackend keeps only the fields of a Service that matter to routes. A cluster may have very many Services.
+func StripBackend(object any) (any, error) {
+	if s, ok := object.(*corev1.Service); ok {
+		s.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}
+		s.Spec = corev1.ServiceSpec{Type: s.Spec.Type, ClusterIP: s.Spec.ClusterIP, Ports: s.Spec.Ports}
+		s.Status = corev1.ServiceStatus{}
+	}
+	return object, nil
+}
+
+// all returns the requests for all CacheNodes to which a GatewayClass refers or has referred.
+func (r *GatewayReconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	names := r.Exchange.withTables()
+	classes := &gw.GatewayClassList{}
+	if err := r.List(ctx, classes); err != nil {
+		return nil
+	}
+	for i := range classes.Items {
+		if fleet, ok := gateways.FleetOf(&classes.Items[i]); ok && !slices.Contains(names, fleet) {
+			names = append(names, fleet)
+		}
+	}
+	for _, name := range names {
+		requests = append(requests, reconcile.Request{NamespacedName: name})
+	}
+	return requests
+}
+
+// Reconcile runs one pass over the Gateways of a CacheNode.
+func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	cacheNode := &v1alpha1.CacheNode{}
+	err := r.Get(ctx, request.NamespacedName, cacheNode)
+	if apierrors.IsNotFound(err) || err == nil && !cacheNode.DeletionTimestamp.IsZero() {
+		r.Exchange.forget(request.NamespacedName)
+		cacheNode = nil
+	} else if err != nil {
+		return reconcile.Result{}, err
+	}
+	state, err := r.read(ctx, request.NamespacedName, cacheNode)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var unserved error
+	if cacheNode != nil {
+		listening, known := r.Exchange.listeningOf(request.NamespacedName)
+		if !known {
+			return reconcile.Result{}, nil // the first pass of the CacheNode causes a pass here
+		}
+		state.Served = listening.served
+		unserved = r.serve(ctx, cacheNode, &state, listening.held)
+	}
+	result := gateways.Decide(state)
+	if cacheNode != nil {
+		r.Exchange.setTable(request.NamespacedName, result.Table)
+	}
+	err = errors.Join(unserved, r.writeStatuses(ctx, state, result))
+	if errors.Is(err, apply.ErrStale) || apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: lateDelay}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// serve assigns ports to the Gateways, and writes their Services. It adds the ports and the addresses to the state. It
+// deletes the Services of Gateways that are gone. held contains ports on which a pod may still listen.
+func (r *GatewayReconciler) serve(
+	ctx context.Context, cacheNode *v1alpha1.CacheNode, state *gateways.State, held map[gateways.Port]int32,
+) error {
+	services := &corev1.ServiceList{}
+	if err := r.List(ctx, services, client.InNamespace(cacheNode.Namespace)); err != nil {
+		return err
+	}
+	own := map[types.NamespacedName]*corev1.Service{}
+	kept := maps.Clone(held)
+	if kept == nil {
+		kept = map[gateways.Port]int32{}
+	}
+	for i := range services.Items {
+		service := &services.Items[i]
+		gateway, ports, ok := manifest.GatewayPorts(service)
+		if !ok || !isOwn(service, cacheNode) {
+			continue
+		}
+		own[gateway] = service
+		for port, number := range ports {
+			kept[gateways.Port{Gateway: gateway, Number: port}] = number
+		}
+	}
+	if g := cacheNode.Spec.Gateways; g != nil {
+		state.Ports = gateways.AssignPorts(state.Allowed(), kept, gateways.Range{From: g.Ports.From, To: g.Ports.To})
+	}
+	ports := map[types.NamespacedName]map[int32]int32{}
+	for port, number := range state.Ports {
+		if ports[port.Gateway] == nil {
+			ports[port.Gateway] = map[int32]int32{}
+		}
+		ports[port.Gateway][port.Number] = number
+	}
+	state.Addresses = map[types.NamespacedName][]string{}
+	var errs []error
+	for gateway := range ports {
+		service, err := r.applyService(ctx, manifest.GatewayService(cacheNode, gateway, ports[gateway]))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		state.Addresses[gateway] = addressesOf(service)
+	}
+	for gateway, service := range own {
+		if ports[gateway] == nil {
+			errs = append(errs, client.IgnoreNotFound(r.Delete(ctx, service)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addressesOf returns the addresses at which clients reach a Service.
+func addressesOf(service *corev1.Service) (addresses []string) {
+	if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return slices.DeleteFunc(slices.Clone(service.Spec.ClusterIPs), func(ip string) bool {
+			return ip == corev1.ClusterIPNone
+		})
+	}
+	for _, i := range service.Status.LoadBalancer.Ingress {
+		if i.IP != "" {
+			addresses = append(addresses, i.IP)
+		} else if i.Hostname != "" {
+			addresses = append(addresses, i.Hostname)
+		}
+	}
+	return addresses
+}

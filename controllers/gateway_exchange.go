@@ -1,0 +1,131 @@
+package controllers
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// GatewayExchange passes values between [GatewayReconciler] and [CacheNodeReconciler]. The first decides which routes
+// the pods of a CacheNode are to serve, and the second reports on which ports the pods listen. A changed value causes
+// a pass of the other reconciler. It is safe for concurrent use.
+type GatewayExchange struct {
+	mutex     sync.Mutex
+	tables    map[types.NamespacedName]routes.Table
+	listening map[types.NamespacedName]listening
+	// toCacheNodes and toGateways are the queues of the two controllers; nil before a controller starts.
+	toCacheNodes, toGateways workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// listening describes the ports on which the pods of a CacheNode listen for Gateways.
+type listening struct {
+	// served are the ports on which all ready pods listen.
+	served map[int32]bool
+	// held contains the ports on which a pod may listen. Another Gateway must not get such a port.
+	held map[gateways.Port]int32
+}
+
+// NewGatewayExchange returns an exchange without values.
+func NewGatewayExchange() *GatewayExchange {
+	return &GatewayExchange{
+		tables: map[types.NamespacedName]routes.Table{}, listening: map[types.NamespacedName]listening{},
+	}
+}
+
+// forCacheNodes returns the source that gives the exchange the queue of the controller of CacheNodes.
+func (e *GatewayExchange) forCacheNodes() source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		e.mutex.Lock()
+		defer e.mutex.Unlock()
+		e.toCacheNodes = queue
+		return nil
+	})
+}
+
+// forGateways returns the source that gives the exchange the queue of the controller of Gateways.
+func (e *GatewayExchange) forGateways() source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		e.mutex.Lock()
+		defer e.mutex.Unlock()
+		e.toGateways = queue
+		return nil
+	})
+}
+
+// setTable sets the routes that the pods of a CacheNode are to serve.
+func (e *GatewayExchange) setTable(cacheNode types.NamespacedName, table routes.Table) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	before, known := e.tables[cacheNode]
+	if known && reflect.DeepEqual(before, table) {
+		return
+	}
+	e.tables[cacheNode] = table
+	if e.toCacheNodes != nil {
+		e.toCacheNodes.Add(reconcile.Request{NamespacedName: cacheNode})
+	}
+}
+
+// table returns the routes that the pods of a CacheNode are to serve. known is false if they were not decided yet.
+func (e *GatewayExchange) table(cacheNode types.NamespacedName) (table routes.Table, known bool) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	table, known = e.tables[cacheNode]
+	return table, known
+}
+
+// withTables returns the names of the CacheNodes whose routes were decided.
+func (e *GatewayExchange) withTables() []types.NamespacedName {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return slices.Collect(maps.Keys(e.tables))
+}
+
+// setListening sets the ports on which the pods of a CacheNode listen. If whole is false, some pods may listen on
+// ports that are not in held; then the ports that were held before stay held.
+func (e *GatewayExchange) setListening(cacheNode types.NamespacedName, now listening, whole bool) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	before, known := e.listening[cacheNode]
+	if !whole {
+		held := maps.Clone(before.held)
+		if held == nil {
+			held = map[gateways.Port]int32{}
+		}
+		maps.Copy(held, now.held)
+		now.held = held
+	}
+	if known && maps.Equal(before.served, now.served) && maps.Equal(before.held, now.held) {
+		return
+	}
+	e.listening[cacheNode] = now
+	if e.toGateways != nil {
+		e.toGateways.Add(reconcile.Request{NamespacedName: cacheNode})
+	}
+}
+
+// listeningOf returns the ports on which the pods of a CacheNode listen. known is false if no pass has reported them.
+func (e *GatewayExchange) listeningOf(cacheNode types.NamespacedName) (l listening, known bool) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	l, known = e.listening[cacheNode]
+	return l, known
+}
+
+// forget removes the values of a CacheNode that does not exist.
+func (e *GatewayExchange) forget(cacheNode types.NamespacedName) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	delete(e.tables, cacheNode)
+	delete(e.listening, cacheNode)
+}

@@ -1,0 +1,270 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// aFleet is a CacheNode that serves only Gateways.
+const aFleet = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  gateways: {allowedNamespaces: {from: All}}
+`
+
+const aGateway = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: edge}
+spec:
+  controllerName: cachenode.io/gateway
+  parametersRef: {group: cachenode.io, kind: CacheNode, name: edge, namespace: default}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shop, namespace: team}
+spec:
+  gatewayClassName: edge
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: team}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop, namespace: team}
+spec:
+  parentRefs: [{name: shop}]
+  hostnames: [shop.example.com]
+  rules: [{backendRefs: [{name: web, port: 80}]}]
+`
+
+// gatewayOperator returns an operator with the controllers of the Gateway API, and with the namespace team.
+func gatewayOperator(t *testing.T) *operator {
+	t.Helper()
+	o := startOperator(t, apiserver.Start(t, apiserver.GatewayAPI(t)...), func(r *CacheNodeReconciler) {
+		r.Exchange = NewGatewayExchange()
+	})
+	must(t, o.client.Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}))
+	return o
+}
+
+// apply creates the objects of YAML documents.
+func (o *operator) apply(documents string) {
+	o.t.Helper()
+	for document := range strings.SplitSeq(documents, "\n---\n") {
+		var kind metav1.TypeMeta
+		must(o.t, yaml.Unmarshal([]byte(document), &kind))
+		object, err := o.client.Scheme().New(kind.GroupVersionKind())
+		must(o.t, err)
+		must(o.t, yaml.UnmarshalStrict([]byte(document), object))
+		must(o.t, o.client.Create(context.Background(), object.(client.Object)))
+	}
+}
+
+func team(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "team"} }
+
+// table returns the routes in the newest revision of a CacheNode.
+func (o *operator) table(cacheNode *v1alpha1.CacheNode) routes.Table {
+	o.t.Helper()
+	table, _ := o.reconciler.Exchange.table(client.ObjectKeyFromObject(cacheNode))
+	return table
+}
+
+// condition returns the status and the reason of a condition, separated by a space; "" if it does not exist.
+func condition(conditions []metav1.Condition, kind string) string {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil {
+		return ""
+	}
+	return string(c.Status) + " " + c.Reason
+}
+
+// TestGateway checks what a Gateway with a route gets, that a pass at rest writes nothing, and that nothing is left
+// after the Gateway is deleted.
+func TestGateway(t *testing.T) {
+	t.Parallel()
+	o := gatewayOperator(t)
+	o.apply(aGateway)
+	cacheNode := o.create(aFleet)
+	o.settle(cacheNode)
+
+	class := &gw.GatewayClass{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
+	gateway, route := &gw.Gateway{ObjectMeta: team("shop")}, &gw.HTTPRoute{ObjectMeta: team("shop")}
+	o.get(class)
+	o.get(gateway)
+	o.get(route)
+	service := o.gatewayService("shop")
+	if service == nil || service.Spec.Ports[0].Port != 80 || service.Spec.Ports[0].TargetPort.IntVal != 20000 {
+		t.Fatalf("the Service of the Gateway is %v", service)
+	}
+	got := map[string]string{
+		"class":   condition(class.Status.Conditions, "Accepted"),
+		"version": condition(class.Status.Conditions, "SupportedVersion"),
+		"gateway": condition(gateway.Status.Conditions, "Accepted"),
+		"route":   condition(route.Status.Parents[0].Conditions, "Accepted"),
+		"refs":    condition(route.Status.Parents[0].Conditions, "ResolvedRefs"),
+		"routes":  fmt.Sprint(gateway.Status.Listeners[0].AttachedRoutes),
+		"address": gateway.Status.Addresses[0].Value,
+	}
+	want := map[string]string{
+		"class": "True Accepted", "version": "True SupportedVersion", "gateway": "True Accepted",
+		"route": "True Accepted", "refs": "True ResolvedRefs", "routes": "1", "address": service.Spec.ClusterIP,
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	o.writesNothing(cacheNode, 3)
+
+	must(t, o.client.Delete(context.Background(), gateway))
+	o.eventually(func() string {
+		o.get(route)
+		if len(route.Status.Parents) > 0 {
+			return "the route has parents"
+		}
+		if o.gatewayService("shop") != nil {
+			return "the Service is there"
+		}
+		if n := len(o.table(cacheNode).Listeners); n > 0 {
+			return fmt.Sprintf("%d listeners are served", n)
+		}
+		return ""
+	})
+}
+
+// gatewayService returns the Service of a Gateway of the namespace team; nil if it does not exist.
+func (o *operator) gatewayService(gateway string) *corev1.Service {
+	o.t.Helper()
+	service := &corev1.Service{}
+	err := o.client.Get(context.Background(),
+		types.NamespacedName{Namespace: "default", Name: naming.Gateway("team", gateway)}, service)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	must(o.t, err)
+	return service
+}
+
+// TestGatewayInAnyOrder checks that the statuses and the routes do not depend on the order in which objects are
+// created, and that each object can be deleted at any time.
+func TestGatewayInAnyOrder(t *testing.T) {
+	t.Parallel()
+	o := gatewayOperator(t)
+	parts := strings.Split(aGateway, "\n---\n")
+	slices.Reverse(parts)
+	o.apply(strings.Join(parts, "\n---\n"))
+	cacheNode := o.create(aFleet)
+	serves := func() string {
+		table := o.table(cacheNode)
+		if len(table.Routes) != 1 || len(table.Listeners) != 1 || len(table.Listeners[0].Attached) != 1 {
+			return fmt.Sprintf("the routes are %+v", table)
+		}
+		return ""
+	}
+	o.eventually(serves)
+	for name, tt := range map[string]struct {
+		object client.Object
+		status func() string
+		want   string
+	}{
+		"the Service": {&corev1.Service{ObjectMeta: team("web")}, func() string {
+			route := &gw.HTTPRoute{ObjectMeta: team("shop")}
+			o.get(route)
+			if len(route.Status.Parents) == 0 {
+				return ""
+			}
+			return condition(route.Status.Parents[0].Conditions, "ResolvedRefs")
+		}, "False BackendNotFound"},
+		"the CacheNode": {cacheNode, func() string {
+			gateway := &gw.Gateway{ObjectMeta: team("shop")}
+			o.get(gateway)
+			return condition(gateway.Status.Conditions, "Accepted")
+		}, "False InvalidParameters"},
+	} {
+		again := tt.object.DeepCopyObject().(client.Object)
+		o.get(again)
+		must(t, o.client.Delete(context.Background(), tt.object))
+		o.eventually(func() string {
+			if got := tt.status(); got != tt.want {
+				return fmt.Sprintf("without %s, the condition is %q, want %q", name, got, tt.want)
+			}
+			return ""
+		})
+		again.SetResourceVersion("")
+		must(t, o.client.Create(context.Background(), again))
+		o.eventually(serves)
+	}
+}
+
+// TestLargeRevision checks that a revision with many routes is compressed in the ConfigMap, and that it is read again,
+// also by another operator.
+func TestLargeRevision(t *testing.T) {
+	t.Parallel()
+	o := gatewayOperator(t)
+	o.apply(aGateway)
+	cacheNode := o.create(aFleet)
+	o.settle(cacheNode)
+	configMap := &corev1.ConfigMap{}
+	configMap.Name, configMap.Namespace = naming.ConfigMap(cacheNode.Name), cacheNode.Namespace
+	route := &gw.HTTPRoute{ObjectMeta: team("shop")}
+	small := []gw.HTTPRouteRule{}
+	for name, tt := range map[string]struct {
+		paths    int
+		isPacked bool
+	}{"many paths": {100, true}, "one path": {1, false}} {
+		o.get(route)
+		if len(small) == 0 {
+			small = route.Spec.Rules
+		}
+		rules := []gw.HTTPRouteRule{}
+		for i := range tt.paths {
+			if i%50 == 0 { // a rule has at most 64 matches
+				rules = append(rules, gw.HTTPRouteRule{BackendRefs: small[0].BackendRefs})
+			}
+			path := gw.HTTPPathMatch{
+				Type: new(gw.PathMatchPathPrefix), Value: new(fmt.Sprintf("/%d/%s", i, strings.Repeat("a", 1000))),
+			}
+			last := &rules[len(rules)-1]
+			last.Matches = append(last.Matches, gw.HTTPRouteMatch{Path: &path})
+		}
+		before := route.DeepCopy()
+		route.Spec.Rules = rules
+		must(t, o.client.Patch(context.Background(), route, client.MergeFrom(before)))
+		o.eventually(func() string {
+			o.get(configMap)
+			offered := readOffered(configMap)
+			newest := cmp.Or(offered.candidate, offered.stable)
+			if newest == nil || len(newest.Routes.Routes) != 1 || len(newest.Routes.Routes[0].Rules) != len(rules) {
+				return name + ": the ConfigMap has another revision"
+			}
+			return ""
+		})
+		if got := len(configMap.BinaryData) > 0; got != tt.isPacked {
+			t.Errorf("%s: compressed: %t, want %t", name, got, tt.isPacked)
+		}
+	}
+}

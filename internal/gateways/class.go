@@ -1,0 +1,46 @@
+package gateways
+
+import (
+	"regexp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// supportedVersions matches the versions of the Gateway API whose CustomResourceDefinitions are supported.
+var supportedVersions = regexp.MustCompile(`^v1\.[56]\.`)
+
+// features are the features of the Gateway API that are supported, sorted by name.
+var features = []gw.FeatureName{
+	"Gateway", "GatewayPort8080", "HTTPRoute", "HTTPRouteMethodMatching", "HTTPRouteParentRefPort",
+	"HTTPRoutePortRedirect", "HTTPRouteQueryParamMatching", "HTTPRouteSchemeRedirect", "ReferenceGrant",
+}
+
+// ClassStatus returns the status of a GatewayClass of this controller. cacheNode is the CacheNode to which the class
+// refers; nil if it does not exist. version is the version of the installed CustomResourceDefinitions; "" if it is not
+// known.
+func ClassStatus(class *gw.GatewayClass, cacheNode *v1alpha1.CacheNode, version string) gw.GatewayClassStatus {
+	var refused, unsupported *problem
+	if name, ok := FleetOf(class); !ok {
+		refused = problemf(gw.GatewayClassReasonInvalidParameters,
+			"spec.parametersRef: name a CacheNode with its group cachenode.io, kind, name and namespace")
+	} else if missing := FleetFor(name, cacheNode, "").Missing; missing != "" {
+		refused = problemf(gw.GatewayClassReasonInvalidParameters, "spec.parametersRef: %s", missing)
+	}
+	if version != "" && !supportedVersions.MatchString(version) {
+		unsupported = problemf(gw.GatewayClassReasonUnsupportedVersion,
+			"the CustomResourceDefinitions of the Gateway API have version %s: install v1.5 or v1.6", version)
+	}
+	status := gw.GatewayClassStatus{Conditions: []metav1.Condition{
+		unless(refused, gw.GatewayClassConditionStatusAccepted, gw.GatewayClassReasonAccepted, class.Generation),
+		unless(unsupported, gw.GatewayClassConditionStatusSupportedVersion, gw.GatewayClassReasonSupportedVersion,
+			class.Generation),
+	}}
+	for _, f := range slices.Sorted(slices.Values(features)) {
+		status.SupportedFeatures = append(status.SupportedFeatures, gw.SupportedFeature{Name: f})
+	}
+	return status
+}

@@ -1,0 +1,133 @@
+package gateways
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// Fleet is the CacheNode whose pods serve the Gateways.
+type Fleet struct {
+	types.NamespacedName
+	// Missing says why the CacheNode serves no Gateways; "" if it serves them.
+	Missing string
+	// Allowed are the namespaces whose Gateways are served.
+	Allowed gw.RouteNamespaces
+	// MaxRoutes is the maximum number of attached routes. MaxRoutesPerNamespace is the maximum number for each
+	// namespace.
+	MaxRoutes, MaxRoutesPerNamespace int
+	ClusterDomain                    string
+	// ServesTLS is true if the pods can serve HTTPS for Gateways.
+	ServesTLS bool
+}
+
+// FleetOf returns the CacheNode to which a GatewayClass refers. ok is false for a class of another controller, and for
+// a class that refers to no CacheNode.
+func FleetOf(class *gw.GatewayClass) (cacheNode types.NamespacedName, ok bool) {
+	ref := class.Spec.ParametersRef
+	if class.Spec.ControllerName != Controller || ref == nil || ref.Namespace == nil ||
+		string(ref.Group) != v1alpha1.GroupVersion.Group || ref.Kind != "CacheNode" {
+		return cacheNode, false
+	}
+	return types.NamespacedName{Namespace: string(*ref.Namespace), Name: ref.Name}, true
+}
+
+// FleetFor returns the fleet for a CacheNode, which is nil if it does not exist.
+func FleetFor(name types.NamespacedName, cacheNode *v1alpha1.CacheNode, clusterDomain string) Fleet {
+	f := Fleet{NamespacedName: name, ClusterDomain: clusterDomain}
+	switch {
+	case cacheNode == nil:
+		f.Missing = fmt.Sprintf("CacheNode %s does not exist", name)
+	case cacheNode.Spec.Gateways == nil:
+		f.Missing = fmt.Sprintf("CacheNode %s serves no Gateways: set its spec.gateways", name)
+	default:
+		g := cacheNode.Spec.Gateways
+		f.Allowed = gw.RouteNamespaces{
+			From: new(gw.FromNamespaces(g.AllowedNamespaces.From)), Selector: g.AllowedNamespaces.Selector,
+		}
+		f.MaxRoutes = int(ptr.Deref(g.MaxRoutes, 0))
+		f.MaxRoutesPerNamespace = int(ptr.Deref(g.MaxRoutesPerNamespace, 0))
+	}
+	return f
+}
+
+// Allowed returns the Gateways in the namespaces that the fleet serves.
+func (s State) Allowed() (allowed []gw.Gateway) {
+	d := decision{State: s}
+	for _, g := range s.Gateways {
+		if s.Fleet.Missing == "" && d.allows(&s.Fleet.Allowed, s.Fleet.Namespace, g.Namespace) {
+			allowed = append(allowed, g)
+		}
+	}
+	return allowed
+}
+
+// Backends returns the Services to which routes of the fleet's Gateways refer, each once.
+func (s State) Backends() (names []types.NamespacedName) {
+	seen := map[types.NamespacedName]bool{}
+	for i := range s.HTTPRoutes {
+		r := &s.HTTPRoutes[i]
+		if !slices.ContainsFunc(r.Spec.ParentRefs, func(ref gw.ParentReference) bool { return s.Owns(ref, r.Namespace) }) {
+			continue
+		}
+		for _, rule := range r.Spec.Rules {
+			for _, b := range rule.BackendRefs {
+				name := types.NamespacedName{
+					Namespace: string(ptr.Deref(b.Namespace, gw.Namespace(r.Namespace))), Name: string(b.Name),
+				}
+				if ptr.Deref(b.Kind, "Service") == "Service" && !seen[name] {
+					seen[name] = true
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// Secrets returns the Secrets to which listeners of the fleet's Gateways refer, each once.
+func (s State) Secrets() (names []types.NamespacedName) {
+	for _, g := range s.Allowed() {
+		for _, l := range g.Spec.Listeners {
+			if l.TLS == nil {
+				continue
+			}
+			for _, ref := range l.TLS.CertificateRefs {
+				name := types.NamespacedName{
+					Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(g.Namespace))), Name: string(ref.Name),
+				}
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// Owns returns true if a reference of a route in the given namespace names a Gateway of the fleet.
+func (s State) Owns(ref gw.ParentReference, namespace string) bool {
+	name, ok := parentOf(ref, namespace)
+	return ok && slices.ContainsFunc(s.Gateways, func(g gw.Gateway) bool { return nameOf(&g) == name })
+}
+
+// IsElsewhere returns true if a reference of a route in the given namespace names a Gateway of another CacheNode.
+func (s State) IsElsewhere(ref gw.ParentReference, namespace string) bool {
+	name, ok := parentOf(ref, namespace)
+	return ok && s.Elsewhere[name]
+}
+
+// parentOf returns the name of the Gateway to which a reference leads. ok is false for a reference to another kind.
+func parentOf(ref gw.ParentReference, namespace string) (name types.NamespacedName, ok bool) {
+	if ptr.Deref(ref.Group, gw.GroupName) != gw.GroupName || ptr.Deref(ref.Kind, "Gateway") != "Gateway" {
+		return name, false
+	}
+	return types.NamespacedName{
+		Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(namespace))), Name: string(ref.Name),
+	}, true
+}

@@ -1,0 +1,219 @@
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/test/client/report"
+)
+
+// theFleet serves the Gateways of all namespaces, and nothing else.
+const theFleet = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge}
+spec:
+  replicas: 2
+  disks:
+  - {name: disk1, size: 1Gi, storageClassName: local-disks}
+  - {name: disk2, size: 1Gi, storageClassName: local-disks}
+  cache: {nodeHeader: true}
+  gateways: {allowedNamespaces: {from: All}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: edge}
+spec:
+  controllerName: cachenode.io/gateway
+  parametersRef: {group: cachenode.io, kind: CacheNode, name: edge, namespace: e2e}
+`
+
+// aTeam is a namespace with a Gateway and a route to a Service in the tests' namespace. %[1]s is the name of the team,
+// and %[2]s is the name of the Service.
+const aTeam = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: %[1]s, namespace: %[1]s}
+spec:
+  gatewayClassName: edge
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: %[1]s, namespace: %[1]s}
+spec:
+  parentRefs: [{name: %[1]s}]
+  hostnames: [www.example.com]
+  rules: [{backendRefs: [{name: %[2]s, namespace: e2e, port: 80}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: own, namespace: %[1]s}
+spec:
+  parentRefs: [{name: %[1]s}]
+  hostnames: [own.example.com]
+  rules: [{backendRefs: [{name: own, port: 80}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: own, namespace: %[1]s}
+spec: {ports: [{name: http, port: 80, targetPort: 8080}]}
+`
+
+// endpoints make the pod of the origin the endpoint of a team's own Service. %[1]s is the address of the pod.
+const endpoints = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: own, labels: {kubernetes.io/service-name: own}}
+addressType: IPv4
+endpoints: [{addresses: ["%[1]s"]}]
+ports: [{name: http, port: 8080}]
+`
+
+// aGrant lets the routes of a team refer to the origin.
+const aGrant = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: ReferenceGrant
+metadata: {name: %[1]s}
+spec:
+  from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: %[1]s}]
+  to: [{group: "", kind: Service}]
+`
+
+// headless is a Service whose name leads to the pods of the origin, at another port.
+const headless = `
+apiVersion: v1
+kind: Service
+metadata: {name: headless}
+spec: {clusterIP: None, selector: {app: origin}, ports: [{name: http, port: 80, targetPort: http}]}
+`
+
+// TestGateways checks that two teams serve their routes from one fleet, each for itself, and that no pod is replaced
+// for them.
+func TestGateways(t *testing.T) {
+	s := newSuite(t)
+	installGatewayAPI(t)
+	t.Cleanup(func() {
+		kubectl(t, "", "delete", "namespaces", "team-a", "team-b", "--ignore-not-found", "--wait")
+		kubectl(t, "", "delete", "gatewayclass", "edge", "--ignore-not-found")
+		kubectl(t, "", "delete", "referencegrants", "--all")
+		kubectl(t, "", "delete", "service", "headless", "--ignore-not-found")
+	})
+	s.starts(t, theFleet)
+	before := uids(s.cachePods(t))
+	s.inOrder(t, []step{
+		{"two teams share the fleet, and not their objects", sharesFleet},
+		{"a Gateway goes, and the other stays", losesGateway},
+	})
+	if diff := cmp.Diff(before, uids(s.cachePods(t))); diff != "" {
+		t.Errorf("pods were replaced or restarted (-before +after)\n%s", diff)
+	}
+}
+
+// installGatewayAPI installs the CustomResourceDefinitions of the Gateway API, in the version of go.mod.
+func installGatewayAPI(t *testing.T) {
+	t.Helper()
+	folder, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	must(t, err)
+	for _, kind := range []string{"gatewayclasses", "gateways", "httproutes", "referencegrants"} {
+		kubectl(t, "", "apply", "--server-side", "-f", filepath.Join(
+			strings.TrimSpace(string(folder)), "config/crd/standard/gateway.networking.k8s.io_"+kind+".yaml"))
+	}
+}
+
+// gatewayIs waits until a condition of the Gateway of a team is as wanted, and returns the address of the Gateway.
+func gatewayIs(t *testing.T, team, condition, want string) string {
+	t.Helper()
+	within(t, 3*time.Minute, func() string { // the operator starts again when the kinds are there
+		got := kubectl(t, "", "get", "gateway", team, "-n", team, "-o",
+			`jsonpath={.status.conditions[?(@.type=="`+condition+`")].status}`)
+		if got != want {
+			return fmt.Sprintf("%s of Gateway %s is %q\n%s", condition, team, got,
+				kubectl(t, "", "get", "gateway,httproute", "-n", team, "-o", "jsonpath={.items[*].status}"))
+		}
+		return ""
+	})
+	return kubectl(t, "", "get", "gateway", team, "-n", team, "-o", "jsonpath={.status.addresses[0].value}")
+}
+
+// fetchFrom fetches objects that the origin marks as fresh through an address of a Gateway.
+func (s *suite) fetchFrom(t *testing.T, address, host string) []report.Result {
+	t.Helper()
+	var paths []string
+	for i := range 50 {
+		paths = append(paths, fmt.Sprintf("/versions/team/%d", i))
+	}
+	return s.fetch(t, 0, paths, "-base", "http://"+address, "-host", host)
+}
+
+// caches counts the answers of the cache. An error counts as the answer "error".
+func caches(results []report.Result) map[string]int {
+	counts := map[string]int{}
+	for _, r := range results {
+		if r.Error != "" {
+			r.Cache = "error"
+		}
+		counts[r.Cache]++
+	}
+	return counts
+}
+
+func sharesFleet(t *testing.T, s *suite) {
+	kubectl(t, fmt.Sprintf(aGrant, "team-a")+"---"+headless, "apply", "-f", "-")
+	kubectl(t, fmt.Sprintf(aTeam, "team-a", "origin"), "apply", "-n", "team-a", "-f", "-")
+	kubectl(t, fmt.Sprintf(aTeam, "team-b", "headless"), "apply", "-n", "team-b", "-f", "-")
+	a, b := gatewayIs(t, "team-a", "Programmed", "True"), gatewayIs(t, "team-b", "Programmed", "True")
+	if a == b {
+		t.Fatalf("both Gateways have the address %s", a)
+	}
+	s.current(t)
+	if diff := cmp.Diff(map[string]int{"MISS": 50}, caches(s.fetchFrom(t, a, "www.example.com"))); diff != "" {
+		t.Errorf("the first requests of team A (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int{"HIT": 50}, caches(s.fetchFrom(t, a, "www.example.com"))); diff != "" {
+		t.Errorf("the next requests of team A (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int{"error": 50}, caches(s.fetchFrom(t, b, "www.example.com"))); diff != "" {
+		t.Errorf("team B without a ReferenceGrant (-want +got)\n%s", diff)
+	}
+	kubectl(t, fmt.Sprintf(aGrant, "team-b"), "apply", "-f", "-")
+	within(t, time.Minute, func() string {
+		return strings.TrimPrefix(kubectl(t, "", "get", "httproute", "team-b", "-n", "team-b", "-o",
+			`jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}`), "True")
+	})
+	s.current(t)
+	if diff := cmp.Diff(map[string]int{"MISS": 50}, caches(s.fetchFrom(t, b, "www.example.com"))); diff != "" {
+		t.Errorf("the same URLs of team B (-want +got)\n%s", diff)
+	}
+	origin := kubectl(t, "", "get", "pods", "-l", "app=origin", "-o", "jsonpath={.items[0].status.podIP}")
+	kubectl(t, fmt.Sprintf(endpoints, origin), "apply", "-n", "team-b", "-f", "-")
+	within(t, time.Minute, func() string {
+		if got := caches(s.fetchFrom(t, b, "own.example.com")); got["HIT"] != 50 {
+			return fmt.Sprintf("a Service of the team itself: %v", got)
+		}
+		return ""
+	})
+}
+
+func losesGateway(t *testing.T, s *suite) {
+	kubectl(t, "", "delete", "gateway", "team-a", "-n", "team-a", "--wait")
+	within(t, time.Minute, func() string {
+		return strings.TrimSpace(kubectl(t, "", "get", "services", "-o", "name",
+			"-l", "gateway.networking.k8s.io/gateway-name=team-a"))
+	})
+	s.current(t)
+	b := gatewayIs(t, "team-b", "Programmed", "True")
+	if diff := cmp.Diff(map[string]int{"HIT": 50}, caches(s.fetchFrom(t, b, "www.example.com"))); diff != "" {
+		t.Errorf("team B, without the Gateway of team A (-want +got)\n%s", diff)
+	}
+}
