@@ -40,7 +40,8 @@ var CachedFields = []Cached{
 	{"headers.request", Kept, "cached objects stay HITs; purge them if the origin now answers otherwise"},
 }
 
-// matters returns, for the path of a field, the part of its value that matters to cached objects.
+// matters maps the path of a field to a function. The function returns the part of the field's value that matters to
+// cached objects.
 var matters = map[string]func(v1alpha1.CacheNodeSpec) any{
 	"cache.key": func(s v1alpha1.CacheNodeSpec) any { return slices.Sorted(slices.Values(s.Cache.Key)) },
 	"cache.slice": func(s v1alpha1.CacheNodeSpec) any {

@@ -1,7 +1,7 @@
 // Package edit computes what an edit of a CacheNode does to its pods and keys. The operator acts on the result, and
 // "kubectl cachenode plan" shows it in advance. The package is pure.
 //
-// It may import the packages that define the meaning of a spec, revision and manifest. A field that matters to cached
+// It may import revision, manifest, and the packages that define the meaning of a spec. A field that matters to cached
 // objects goes into CachedFields.
 package edit
 

@@ -30,16 +30,16 @@ func MaxSize(d v1alpha1.Disk) int64 {
 	return max(min(limit, d.Size.Value()-MinFree(d))/mebibyte*mebibyte, mebibyte)
 }
 
-// writeRate is the highest write rate of a disk of each kind, in bytes a second. The rates are estimates that are
-// rather too high than too low.
+// writeRate is the highest write rate of a disk of each kind, in bytes a second. The rates are estimates. They are
+// meant to be too high rather than too low.
 var writeRate = map[v1alpha1.Media]int64{
 	v1alpha1.HDD:  150 * mebibyte,
 	v1alpha1.SSD:  500 * mebibyte,
 	v1alpha1.NVMe: 2048 * mebibyte,
 }
 
-// evictionSeconds is the maximum time, in seconds, after which nginx checks again whether a cache is too large
-// (ngx_http_file_cache_manager).
+// evictionSeconds is the longest time, in seconds, between two checks in which nginx finds out whether a cache is too
+// large (ngx_http_file_cache_manager).
 const evictionSeconds = 10
 
 // MinFree returns the number of bytes that nginx keeps free on a disk. By default it is the amount that can be
@@ -54,11 +54,11 @@ func MinFree(d v1alpha1.Disk) int64 {
 	return wholeMebibytes(min(max(percentOf(size, 5), evictionSeconds*writeRate[d.Media]), percentOf(size, 25)))
 }
 
-// KeysZone returns the size of a disk's index in bytes. By default it is the size of the disk divided by 4096, which
-// is 256 MiB for 1 TiB, as in the article (docs/concepts/thread-pools.md). An index of this size can hold all keys of
-// a disk that is full of objects of half a mebibyte. The size depends on nothing in the spec that can change while
-// nginx runs, because nginx creates a new, empty zone if the size changes. If the file system grows, the disk gets a
-// new zone.
+// KeysZone returns the size of a disk's index in bytes. By default it is the size of the disk divided by 4096, which is
+// 256 MiB for 1 TiB, as in the article (docs/concepts/thread-pools.md). An index of this size can hold all keys of a
+// disk that is full of objects of half a mebibyte. The size must not depend on fields of the spec that can change while
+// nginx runs. If the size changed, nginx would create a new, empty zone. If the file system grows, the disk gets a new
+// zone.
 func KeysZone(d v1alpha1.Disk) int64 {
 	if d.Cache.KeysZone != nil {
 		return d.Cache.KeysZone.Value()
@@ -93,8 +93,9 @@ func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 	return zones
 }
 
-// EjectBelow returns the free space, in bytes, below which a disk is taken out of use. By default it is 2% of the
-// disk. If nginx keeps space free on the disk and half of that space is less than 2%, it is half of that space.
+// EjectBelow returns the free space, in bytes, below which a disk is taken out of use. By default it is 2% of the disk.
+// nginx keeps MinFree bytes free on the disk. If MinFree is not 0, and half of it is less than 2% of the disk, the
+// default is half of MinFree.
 func EjectBelow(d v1alpha1.Disk) int64 {
 	if d.Health.MinFree != nil {
 		return d.Health.MinFree.Value()
@@ -125,8 +126,8 @@ const (
 	CopyBuffer  = 128 << 10
 )
 
-// MissBuffers is the memory that a miss takes in a worker while the miss lasts, in bytes (proxy_buffer_size and
-// proxy_buffers).
+// MissBuffers is the memory, in bytes, that a worker uses for a miss until the response is complete (proxy_buffer_size
+// and proxy_buffers).
 const MissBuffers = 20<<10 + 8*4<<10
 
 // perWorker returns the memory of a worker in bytes, rounded up to whole MiB. It includes the connections, which

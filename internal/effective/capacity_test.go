@@ -19,8 +19,8 @@ func sized(size int64, change func(*v1alpha1.Disk)) v1alpha1.Disk {
 	return d
 }
 
-// TestNothingFillsUp checks the defaults for any size of a disk and of its file system: they leave room, nginx accepts
-// them, and they fit into any memory limit that validation accepts.
+// TestNothingFillsUp checks the defaults for random sizes of a disk and its file system. The defaults leave free space,
+// nginx accepts them, and they fit into any memory limit that validation accepts.
 func TestNothingFillsUp(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -51,7 +51,7 @@ func TestNothingFillsUp(t *testing.T) {
 	}
 }
 
-// TestMemory checks that connections, threads and workers count.
+// TestMemory checks that the result includes the memory of connections, threads and workers.
 func TestMemory(t *testing.T) {
 	spec := func(change func(*v1alpha1.CacheNodeSpec)) v1alpha1.CacheNodeSpec {
 		s := v1alpha1.CacheNodeSpec{Disks: []v1alpha1.Disk{sized(10<<30, func(d *v1alpha1.Disk) { d.Media = v1alpha1.HDD })}}

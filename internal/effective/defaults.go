@@ -11,9 +11,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// threads is the default size of a thread pool for each media: see docs/adr/0019. Each worker has its own pool. The
-// 16 threads that the article (docs/concepts/thread-pools.md) uses keep a hard disk busy. But 64 threads served 1.6
-// times as many random objects of 1 MiB.
+// threads is the default size of a thread pool for each media: see docs/adr/0019. Each worker has its own pool. The 16
+// threads that the article (docs/concepts/thread-pools.md) uses keep a hard disk busy. But 64 threads served 1.6 times
+// as many random objects of 1 MiB as 16 threads.
 var threads = map[v1alpha1.Media]int32{v1alpha1.HDD: 64, v1alpha1.SSD: 32, v1alpha1.NVMe: 64}
 
 const (
@@ -63,7 +63,7 @@ func BusyRate(d v1alpha1.Disk) int {
 }
 
 // ShardDisks returns the disks as members of a plan. The weight of a member is the weight of the disk or, if no disk
-// has a weight, its size. Leaving disks are no members, because they have no keys.
+// has a weight, its size. Leaving disks are not members, because they own no keys.
 func ShardDisks(disks []v1alpha1.Disk) []shard.Member {
 	var sharded []shard.Member
 	for _, d := range disks {

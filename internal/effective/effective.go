@@ -3,8 +3,8 @@
 // and not in the CRD, so that later versions can improve them. The package is pure. Its functions take a spec that
 // includes the CRD's own defaults.
 //
-// The package may import the API's types, shard and fleet. A default that depends on other fields belongs here, with
-// a sentence for status.tuning if the operator chose it.
+// The package may import the API's types, shard and fleet. A new default that depends on other fields belongs here. If
+// the operator chooses the value, it also needs a sentence for status.tuning.
 package effective
 
 import (
@@ -13,7 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// CacheNode is a CacheNode with its effective spec. [Of] makes it as a copy, so the original object does not change.
+// CacheNode is a CacheNode with its effective spec. [Of] creates it from a copy, so the original object does not
+// change.
 type CacheNode struct {
 	*v1alpha1.CacheNode
 	// Tuning lists the choices of the operator and the reasons for them. It becomes status.tuning.

@@ -36,10 +36,10 @@ func (f FileSystem) String() string {
 	return text
 }
 
-// measured contains the number of disk reads for a cold hit, whose bytes are not in the page cache. Each row contains
-// the number for an object of 64 KiB and the number for an object of 1 MiB. The numbers come from test/bench/disks on
-// Linux 6.18, with io.readAhead 1Mi. They are the same for XFS and ext4. A row matches a disk whose block size and
-// read-ahead are at least those of the row. [FileSystem.Reads] uses the first row that matches.
+// measured contains the number of disk reads for a cold hit. A cold hit is a hit whose bytes are not in the page cache.
+// Each row contains the number for an object of 64 KiB and the number for an object of 1 MiB. The numbers come from
+// test/bench/disks on Linux 6.18, with io.readAhead 1Mi. They are the same for XFS and ext4. A row matches a disk whose
+// block size and read-ahead are at least those of the row. [FileSystem.Reads] uses the first row that matches.
 var measured = []struct{ blocks, readAhead, of64Ki, of1Mi int64 }{
 	{64 << 10, 4 << 20, 1, 2},
 	{64 << 10, 1 << 20, 1, 4},

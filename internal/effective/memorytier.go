@@ -32,9 +32,9 @@ func MemoryTier(spec v1alpha1.CacheNodeSpec, wanted bool) v1alpha1.MemoryTier {
 	return tier
 }
 
-// tierSize returns the size of the memory tier in bytes. It is the size in the spec or, by default, a quarter of the
-// memory limit, or less if nginx itself needs more of the limit. The default is at most half of the memory request,
-// because memory beyond the request can be taken away from the pod.
+// tierSize returns the size of the memory tier in bytes. It is the size in the spec. The default is a quarter of the
+// memory limit, or 7/8 of the memory that nginx itself does not need, if that is less. The default is at most half of
+// the memory request, because memory beyond the request can be taken away from the pod.
 func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	limits := spec.Pod.Resources.Limits
 	limit := limits.Memory().Value()
@@ -78,8 +78,8 @@ func TierObject(t v1alpha1.MemoryTier) int64 {
 }
 
 // TierInactive returns the time for which an object stays in the tier without a request. It is the time in the spec,
-// but no longer than a copy is fresh. An older copy must be renewed from its disk, so it is of no more use than no
-// copy. Also, nginx would serve the older copy until the renewal ends.
+// but at most the time for which a copy is fresh. nginx must renew an older copy from its disk, so an older copy is no
+// better than no copy. Also, nginx would serve the older copy until the renewal ends.
 func TierInactive(t v1alpha1.MemoryTier) time.Duration {
 	return min(Duration(t.Inactive), max(Duration(t.MaxExtraAge), time.Second))
 }
@@ -92,7 +92,7 @@ func TierFiles(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value
 // TierFree returns the value of min_free for the tier; see TierFiles.
 func TierFree(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 8) }
 
-// TierBuffer is the maximum memory of a response from the tier while the response lasts, in bytes.
+// TierBuffer is the maximum memory, in bytes, that a response from the tier uses until it is complete.
 const TierBuffer = 64 << 10
 
 // TierKeys returns the size of the tier's index in bytes. It is also the size of the list of requested objects, which

@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// TestOpenFiles checks that nginx never asks for more open files than its container allows, nor for connections that
-// these do not suffice for.
+// TestOpenFiles checks that nginx never asks for more open files than its container allows. It also checks that these
+// files are enough for all connections.
 func TestOpenFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

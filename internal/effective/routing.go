@@ -19,12 +19,12 @@ var (
 	RoutePeerPorts = []int32{8090, 8091}
 )
 
-// HopBuffers is the maximum memory of a response from another pod while the response lasts, in bytes.
+// HopBuffers is the maximum memory, in bytes, that a response from another pod uses until it is complete.
 const HopBuffers = 536 << 10
 
-// FindsPods is the time that nginx usually needs, in all pods, to find the address of a new pod. The operator sends
-// the address of the pod to the agents, and nginx asks its agent every two seconds. If the operator replaces the next
-// pod earlier, the objects of both pods are fetched again.
+// FindsPods is the time after which nginx in all pods usually knows the address of a new pod. The operator sends the
+// address of the pod to the agents, and nginx asks its agent every two seconds. If the operator replaces the next pod
+// earlier, the objects of both pods are fetched again.
 const FindsPods = 3 * time.Second
 
 // FindsPodsByName replaces FindsPods for older agents, which do not give nginx the addresses of pods. nginx then asks

@@ -7,8 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// TestRoutingMode checks that several pods of a new CacheNode share the keys, and that an upgrade of the operator does
-// not change how pods work.
+// TestRoutingMode checks that several pods of a new CacheNode share the keys. It also checks that an upgrade of the
+// operator does not change the mode of an existing CacheNode.
 func TestRoutingMode(t *testing.T) {
 	const local, sharded = v1alpha1.RoutingLocal, v1alpha1.RoutingSharded
 	replicas := func(n int32) v1alpha1.CacheNodeSpec { return v1alpha1.CacheNodeSpec{Replicas: &n} }
@@ -78,7 +78,7 @@ func TestRoutingMode(t *testing.T) {
 			if mode != tt.want || !strings.Contains(why, tt.why) {
 				t.Errorf("got %s: %s", mode, why)
 			}
-			if tt.spec.Routing == (v1alpha1.Routing{}) && mode == sharded { // and keeps it
+			if tt.spec.Routing == (v1alpha1.Routing{}) && mode == sharded { // one pod keeps the mode
 				tt.spec.Replicas = new(int32(1))
 				if again, why := routingMode(tt.spec, Before{Routing: mode}); again != mode {
 					t.Errorf("then %s: %s", again, why)

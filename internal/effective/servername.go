@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// ServerName returns the name that nginx sends in SNI and checks in the certificate of an https origin; "" if no name
-// follows from the spec.
+// ServerName returns the name that nginx sends in SNI and checks in the certificate of an https origin; "" if the spec
+// does not determine a name.
 func ServerName(o v1alpha1.Origin) string {
 	if o.TLS != nil && o.TLS.ServerName != nil {
 		return *o.TLS.ServerName
@@ -32,7 +32,7 @@ func ServerName(o v1alpha1.Origin) string {
 	return nameOnly(name)
 }
 
-// nameOnly removes the dot at the end of a name, which DNS allows but a certificate does not. It returns "" for an
+// nameOnly removes the dot at the end of a name. DNS allows this dot, but a certificate does not. It returns "" for an
 // address, because nginx cannot check a certificate against an address.
 func nameOnly(host string) string {
 	if net.ParseIP(host) != nil {

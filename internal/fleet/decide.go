@@ -87,9 +87,9 @@ type Decision struct {
 //
 // The first pods become members when all ready pods are able to answer other pods. Later, a pod becomes a member when
 // it is ready. It stays a member while it is restarted, and its stand-ins answer in the meantime. It stops being a
-// member when it is scaled away. A member is away while its node is cordoned, or while none of its disks can be used.
-// It then stays away until it is ready again. If all members would be away, no member counts as away. While leaving
-// pods hand their keys over, no pod joins.
+// member when the CacheNode is scaled down and the pod is no longer wanted. A member is away while its node is
+// cordoned, or while none of its disks can be used. It then stays away until it is ready again. If all members would be
+// away, no member counts as away. While leaving pods hand their keys over, no pod joins.
 //
 // A pod that gets keys by a change fetches requested objects of these keys from the pod that had the keys before. A
 // change has two steps. In the first step, the present owners still own the keys, and also become the previous
@@ -270,8 +270,8 @@ func (d *Decision) lookAgain(after time.Duration) {
 	}
 }
 
-// leaving returns the ready pods that own no keys any more and are handing their keys over, except the pods in
-// without.
+// leaving returns the ready pods that own no keys any more and are handing their keys over. The result does not contain
+// the pods in the parameter without.
 func (in Input) leaving(without []int) (pods []int) {
 	if !in.State.Until.After(in.Now) {
 		return nil

@@ -19,13 +19,13 @@ func ready(ordinals ...int) []Pod {
 	return pods
 }
 
-// with returns pods, one of which is changed.
+// with applies change to pods[i], and returns pods.
 func with(pods []Pod, i int, change func(*Pod)) []Pod {
 	change(&pods[i])
 	return pods
 }
 
-// unguarded leaves guards to TestGuard.
+// unguarded makes comparisons ignore the field Guard, which TestGuard checks.
 var unguarded = cmpopts.IgnoreFields(Decision{}, "Guard")
 
 func owners(ordinals ...int) Owners { return Owners{Members: ordinals} }
@@ -278,8 +278,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// announced decides, and once more if a change is announced. It checks that the announcement changes no owners, and
-// that it waits for pods that do not know it, but not for ever.
+// announced calls Decide, and calls it again if the first decision announces a change. It checks that the announcement
+// changes no owners. It also checks that Decide waits for pods that do not know the announcement, but not longer than
+// announceWait.
 func announced(t *testing.T, in Input) Decision {
 	t.Helper()
 	first := Decide(in)
@@ -342,8 +343,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestShorterHandover checks that an edit that makes the time shorter counts for a hand-over that has begun, but not
-// for the announcement of one.
+// TestShorterHandover checks an edit that makes the hand-over shorter. The edit applies to a hand-over that has begun,
+// but not to the announcement of a hand-over.
 func TestShorterHandover(t *testing.T) {
 	until := func(s State, at time.Time) State { s.Until = at; return s }
 	begun, announced := handing(owners(0, 1), owners(0)), handing(owners(0), owners(0))

@@ -29,7 +29,7 @@ type Disk struct {
 // MaxDisks is the maximum number of disks in an earlier plan, the same as in a spec.
 const MaxDisks = 32
 
-// IsZero returns true if there was no change of the disks lately.
+// IsZero returns true if the list is empty, because the disks have not changed recently.
 func (d Disks) IsZero() bool { return len(d.Members) == 0 }
 
 // Plan returns the earlier plan. ok is false if there is none.
@@ -63,7 +63,7 @@ type DisksInput struct {
 	// Had are the disks of the revision that the pods have run so far. Wanted are the disks of the revision that is
 	// being rolled out. When the rollout has reached all pods for which it waits, both lists are the same.
 	Had, Wanted []shard.Member
-	// Starts is true if a pod was created lately and is not ready.
+	// Starts is true if a pod was created recently and is not ready.
 	Starts   bool
 	Handover time.Duration
 	Now      time.Time

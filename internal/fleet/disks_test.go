@@ -18,7 +18,7 @@ func TestDecideDisks(t *testing.T) {
 		s.Disks = Disks{Members: []Disk{{"disk1", 10}}, Until: until}
 		return s
 	}
-	// underWay is a state in which not all pods have taken the change.
+	// underWay returns a state in which some pods have not applied the change yet.
 	underWay := func(until time.Time) State {
 		s := filling(until)
 		s.Disks.UnderWay = true

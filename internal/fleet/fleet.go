@@ -35,7 +35,7 @@ type Fleet struct {
 	// Zones are the owners in each zone, if every zone has its own copy of a key. Owners and Previous are then empty.
 	Zones map[string]Zone `json:"zones,omitempty"`
 	// Disks are the disks among which the keys of a pod were shared before the last change of the disks; empty if there
-	// was no change lately.
+	// was no recent change.
 	Disks Disks `json:"disks,omitzero"`
 	// Serial grows with each change, so that a pod that gets two fleets knows which one is newer.
 	Serial int64 `json:"serial,omitempty"`

@@ -21,7 +21,7 @@ const (
 // Closed returns true if no pod may be evicted now.
 func (g Guard) Closed() bool { return g == NeedsCordon || g == HandingOver }
 
-// guard sets whether pods may be evicted under the decision.
+// guard sets d.Guard, which defines whether pods may be evicted.
 func (d *Decision) guard(in Input) {
 	if in.Handover > 0 && len(d.State.Present()) > 1 {
 		d.Guard = NeedsCordon

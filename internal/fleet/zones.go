@@ -15,7 +15,7 @@ func decideZones(in Input) Decision {
 		of.State = State{Fleet: in.State.In(zone)}
 		if in.State.Zones == nil {
 			of.State.Owners, of.State.Previous = in.State.Owners, in.State.Previous
-			of.unannounced = true // a pod cannot be in two zones
+			of.unannounced = true // the first step would make each pod an owner in every zone
 		}
 		if !of.State.Previous.IsZero() {
 			of.State.Until = in.State.Until

@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// in places pods in zones, one letter for each; a dash is a node without a zone, a dot a pod without a node.
+// in places the pods in zones. The string zones has one character for each pod: a letter is the name of the zone. A
+// dash stands for a node without a zone, and a dot for a pod without a node.
 func in(zones string, pods []Pod) []Pod {
 	for i := range pods {
 		if zone := zones[i : i+1]; zone != "." {
@@ -20,7 +21,8 @@ func in(zones string, pods []Pod) []Pod {
 	return pods
 }
 
-// TestDecideInZones checks that each zone has its own owners, and that a change in one moves no keys of another.
+// TestDecideInZones checks that each zone has its own owners, and that a change in one zone moves no keys in another
+// zone.
 func TestDecideInZones(t *testing.T) {
 	const handover = 10 * time.Minute
 	zoned := func(zones map[string]Zone) State { return State{Fleet: Fleet{Zones: zones, Serial: 7}} }

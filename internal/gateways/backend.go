@@ -27,7 +27,7 @@ func (d *decision) backends(at, namespace string, refs []gw.HTTPBackendRef) (
 	return backends, unresolved
 }
 
-// backend returns the backend to which a reference of a route leads. A backend with a problem has no host.
+// backend returns the backend that a reference in a route names. A backend with a problem has no host.
 func (d *decision) backend(at, namespace string, ref gw.BackendObjectReference) (routes.Backend, *problem) {
 	name := types.NamespacedName{
 		Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(namespace))), Name: string(ref.Name),

@@ -46,7 +46,7 @@ func redirect(at string, r gw.HTTPRequestRedirectFilter) (to *routes.Redirect, p
 	return to, ""
 }
 
-// ownHeaders are headers of requests that the cache or the connection needs: a route must not change them.
+// ownHeaders are request headers that the cache or the connection needs. A route must not change them.
 var ownHeaders = []string{
 	"host", "connection", "keep-alive", "te", "trailer", "upgrade", "expect", "content-length", "transfer-encoding",
 	"range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since",

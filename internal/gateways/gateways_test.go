@@ -21,7 +21,7 @@ func name(namespace, name string) types.NamespacedName {
 }
 
 // state returns a state with Gateways, HTTPRoutes and ReferenceGrants from YAML documents. A Gateway without listeners
-// gets one for HTTP on port 80, and an object without a namespace is in the fleet's.
+// gets a listener for HTTP on port 80. An object without a namespace gets the namespace of the fleet.
 func state(t *testing.T, documents string) gateways.State {
 	t.Helper()
 	s := gateways.State{
@@ -100,8 +100,8 @@ func parse(t *testing.T, document string, into any) {
 	}
 }
 
-// summary returns a line for each status: the conditions that are not as they are when all is well, and the number of
-// attached routes.
+// summary returns one line for each status. The line contains the conditions that show a problem and, for a listener,
+// the number of attached routes.
 func summary(r gateways.Result) (lines []string) {
 	usual := map[string]string{"Conflicted": "False"}
 	conditions := func(list []metav1.Condition) (text string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// listener is a listener of a Gateway, and what has been decided about it.
+// listener is a listener of a Gateway, together with the decisions about it.
 type listener struct {
 	gw.Listener
 	gateway *gw.Gateway
@@ -113,7 +113,7 @@ func isHTTPRoute(k gw.RouteGroupKind) bool {
 	return k.Kind == httpRoute && ptr.Deref(k.Group, gw.GroupName) == gw.GroupName
 }
 
-// unresolved returns the first problem with what a listener refers to: kinds of routes that are not supported, or
+// unresolved returns the first problem with the references of a listener: kinds of routes that are not supported, or
 // certificates that cannot be used. It returns nil if there is no problem.
 func (d *decision) unresolved(g *gw.Gateway, l gw.Listener) *problem {
 	if l.AllowedRoutes != nil {

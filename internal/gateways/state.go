@@ -1,8 +1,8 @@
 // Package gateways turns the objects of the Gateway API into the routes of a fleet and the statuses of the objects. It
 // is pure: it decides what each object means, and its caller reads and writes the objects.
 //
-// It may import routes and naming. A new kind of object that attaches to a Gateway gets its own file, adds its input
-// to [State] and adds its statuses to [Result]. How nginx carries out a rule belongs in nginx/cache.
+// It may import routes and naming. For a new kind of object that attaches to a Gateway, add a file, its input in
+// [State] and its statuses in [Result]. The configuration that makes nginx carry out a rule belongs in nginx/cache.
 package gateways
 
 import (

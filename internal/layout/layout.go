@@ -16,8 +16,8 @@ const (
 	// is cached. PeerPort also fetches objects.
 	LookupPort = 8088
 	PeerPort   = 8089
-	// RoutesLookupPort and RoutesPeerPort serve the sites of routes, as LookupPort and PeerPort serve the CacheNode's
-	// own site.
+	// RoutesLookupPort and RoutesPeerPort serve the sites of routes, in the same way as LookupPort and PeerPort serve the
+	// CacheNode's own site.
 	RoutesLookupPort = 8090
 	RoutesPeerPort   = 8091
 	// The names of the ports.
@@ -68,8 +68,8 @@ const (
 	// OwnerDir contains the key by which the agent recognizes its own marks on disks. Only the agent's container mounts
 	// it.
 	OwnerDir = "/etc/cachenode/owner"
-	// PeerDir contains the certificate and key by which the pods of the CacheNode authenticate each other, and their
-	// authority. Only the agent's container mounts it.
+	// PeerDir contains the certificate and the key with which the pods of the CacheNode authenticate each other. It also
+	// contains the certificate of their authority. Only the agent's container mounts it.
 	PeerDir = "/etc/cachenode/peer"
 	// PurgesDir contains the journal of purges. Only the agent's container mounts it.
 	PurgesDir = "/etc/cachenode/purges"
@@ -136,8 +136,8 @@ func PeerAuthority(hash string) string { return RunDir + "/peer-" + hash + "-ca.
 // DiskDir returns the path at which a disk is mounted.
 func DiskDir(disk string) string { return "/var/cache/cachenode/" + disk }
 
-// OwnFolder is the folder on a disk, below its mount point, that contains everything of CacheNode: the cache, the
-// owner's mark and the file of the probes. Other files on the disk, such as lost+found, belong to others.
+// OwnFolder is the folder on a disk, below its mount point, that contains everything that belongs to CacheNode: the
+// cache, the owner's mark and the file of the probes. Other files on the disk, such as lost+found, belong to others.
 const OwnFolder = "cachenode"
 
 // PurgesState returns the path of the file that records which part of the journal of purges a disk has obeyed, and

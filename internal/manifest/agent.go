@@ -31,7 +31,7 @@ func agentInstaller(image string, pullPolicy corev1.PullPolicy) corev1.Container
 }
 
 // agentContainer returns the container of the agent. It uses nginx's image, so that the agent runs nginx -t with the
-// same nginx. It starts before nginx and ends after nginx. If the agent dies, nginx goes on.
+// same nginx. It starts before nginx and ends after nginx. If the agent dies, nginx continues to run.
 func agentContainer(in PodInput) corev1.Container {
 	mounts := append([]corev1.VolumeMount{
 		{Name: "cachenode-agent", MountPath: layout.AgentDir, ReadOnly: true},
@@ -183,7 +183,7 @@ func volumes(in PodInput) []corev1.Volume {
 			},
 			DefaultMode: new(int32(0o440)),
 		}}},
-		// Optional, so that pods also start if an older operator runs that does not know these keys.
+		// The volume is optional, so that pods also start while an older operator runs, which does not write these keys.
 		{Name: "cachenode-owner", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: naming.AgentSecret(in.Name), Optional: new(true), DefaultMode: new(int32(0o440)),
 			Items: []corev1.KeyToPath{

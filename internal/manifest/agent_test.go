@@ -7,8 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestAgentMemory checks that the default memory limit of the agent has room for the soft limit, for what Go takes
-// above it while indexes are rebuilt, and for nginx -t with the largest index on each disk.
+// TestAgentMemory checks that the default memory limit of the agent has room for the soft limit, and for nginx -t with
+// the largest index on each disk. It must also have room for the memory that Go uses above the soft limit while indexes
+// are rebuilt.
 func TestAgentMemory(t *testing.T) {
 	t.Parallel()
 	for disks := 1; disks <= 32; disks++ {

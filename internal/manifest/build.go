@@ -1,8 +1,8 @@
 // Package manifest turns a CacheNode into the objects that the operator applies. It is pure. It sets only the fields
 // that the operator owns.
 //
-// It may import the packages that define the meaning of a spec. Each kind of object has its own file; a new kind is
-// added to Build.
+// It may import the packages that define the meaning of a spec. Each kind of object has its own file. Build must also
+// return the objects of a new kind.
 package manifest
 
 import (
@@ -30,8 +30,8 @@ type Input struct {
 	Template Template
 	// Volumes are the volumes of each pod, by ordinal.
 	Volumes map[int][]string
-	// Keep is the number of pods that stay, even if the CacheNode wants fewer. Pods that are scaled away hand their keys
-	// over first.
+	// Keep is the number of pods that must stay, even if the CacheNode wants fewer. When a CacheNode is scaled down, the
+	// pods that are no longer wanted first hand their keys over.
 	Keep int32
 	// Guard decides whether pods may be evicted; see package fleet.
 	Guard fleet.Guard

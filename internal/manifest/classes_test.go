@@ -29,7 +29,8 @@ const (
 	refused  = "refused"
 )
 
-// changes has another value for each field of the spec. The base has the other fields that a field needs.
+// changes contains, for each field of the spec, a value that differs from the base spec. If a field needs other fields,
+// the base spec contains them.
 var changes = map[string]string{
 	"cache.backgroundUpdate": "true", "cache.staleIfError": "9s", "cache.staleWhileRevalidate": "9s",
 	"cache.key":            "[URI, Host]",
@@ -228,7 +229,8 @@ func decodeSpec(t *testing.T, path []string, value string) *v1alpha1.CacheNode {
 	return cacheNode
 }
 
-// leaves returns the fields of the spec without fields of ours below them. Their paths have no marks of lists.
+// leaves returns the paths of the fields that have no fields of our API below them. The paths do not show which fields
+// are lists.
 func leaves(t *testing.T) []string {
 	t.Helper()
 	var definition apiextensionsv1.CustomResourceDefinition
@@ -257,7 +259,8 @@ func leaves(t *testing.T) []string {
 	return list
 }
 
-// checkCached checks that a change of keys is in the table of the plugin's plan, and that the document says so too.
+// checkCached checks that "kubectl cachenode plan" reports each change that gives objects new keys, and that the
+// document contains the same note.
 func checkCached(t *testing.T, path, value, documented string) {
 	t.Helper()
 	before, after := decodeSpec(t, nil, ""), decodeSpec(t, strings.Split(path, "."), value)
@@ -287,7 +290,7 @@ func checkCached(t *testing.T, path, value, documented string) {
 	}
 }
 
-// keysOf returns the keys of a few requests, each of them in slices if there are slices.
+// keysOf returns the cache keys of a few requests. With slices, they are the keys of the first slices.
 func keysOf(c v1alpha1.CachePolicy) (keys []string) {
 	for _, uri := range []string{"/a", "/a?a=b", "/a?b=c&a=b", "/b%20c?x=y"} {
 		key := cachekey.Of(c, cachekey.Request{Method: "GET", Scheme: "http", Host: "www.example.com", URI: uri})
@@ -299,10 +302,10 @@ func keysOf(c v1alpha1.CachePolicy) (keys []string) {
 	return keys
 }
 
-// classTable is the table of the document by field.
+// classTable contains the rows of the document's table. The key of the map is the path of the field.
 type classTable map[string]classRow
 
-// classRow has the class of a field, and what else the document says of it.
+// classRow contains the class of a field, and the note about the field in the document.
 type classRow struct{ class, note string }
 
 func readTable(t *testing.T) classTable {

@@ -25,10 +25,11 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// inputs returns the inputs of the configuration's golden files, and the samples for users.
+// inputs returns the files with CacheNodes that serve as input: those for the golden files of nginx's configuration,
+// and the samples for users.
 func inputs(t *testing.T) map[string]string {
 	t.Helper()
-	files := map[string]string{} // by the name of the golden file
+	files := map[string]string{} // the key is the name of the golden file
 	for prefix, pattern := range map[string]string{
 		"":        "../nginx/cache/testdata/*.yaml",
 		"sample-": "../../config/samples/cachenode*.yaml",
@@ -102,8 +103,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestAPIServerAcceptsRenderedManifests applies every golden object to a real API server with strict field validation,
-// in a namespace that enforces the restricted Pod Security Standard, and finds no difference afterwards.
+// TestAPIServerAcceptsRenderedManifests creates every golden object on a real API server in a dry run, with strict
+// field validation. The namespace enforces the restricted Pod Security Standard. The test also applies the objects
+// twice, and the second time nothing may change.
 func TestAPIServerAcceptsRenderedManifests(t *testing.T) {
 	c := apiserver.Client(t, apiserver.Start(t))
 	ctx := context.Background()
@@ -152,7 +154,8 @@ func TestAPIServerAcceptsRenderedManifests(t *testing.T) {
 	}
 }
 
-// checkRestricted creates a pod of the StatefulSet's template, as the standard applies to pods only.
+// checkRestricted creates a pod from the StatefulSet's template in a dry run, because the Pod Security Standard applies
+// only to pods.
 func checkRestricted(ctx context.Context, t *testing.T, c client.Client, statefulSet []byte) {
 	t.Helper()
 	var set struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 )
 
-// TestBefore checks that only a new CacheNode gets a tier, io.mode Workers or routing.mode Sharded, without asking for
-// it. An upgrade of the operator changes none of them, even while the StatefulSet is recreated.
+// TestBefore checks that the operator chooses a memory tier, io.mode Workers or routing.mode Sharded only for a new
+// CacheNode. An upgrade of the operator changes none of them, even while the StatefulSet is recreated.
 func TestBefore(t *testing.T) {
 	routing := v1alpha1.Routing{Mode: v1alpha1.RoutingLocal}
 	of := func(tier bool, mode v1alpha1.IOMode) (text string, set *appsv1.StatefulSet) {

@@ -26,10 +26,11 @@ const (
 )
 
 // supervise returns a shell command that runs a program and starts it again when it ends by itself. If the shell
-// receives TERM, INT or QUIT, it sends the signal stop to the program and does not start the program again. The
-// program must be restarted within its container. The runtime cannot restart a container while a volume of the pod is
-// dead, because it checks each volume. before is a command that the shell runs before each start of the program. If the
-// signal comes while before runs, the shell does not start the program.
+// receives TERM, INT or QUIT, it sends a signal to the program and does not start the program again. The parameter stop
+// is the name of this signal. The program must be restarted within its container. The runtime cannot restart a
+// container while a volume of the pod is dead, because it checks each volume. The parameter before is a command that
+// the shell runs before each start of the program. If the shell receives a signal during this command, it does not
+// start the program.
 func supervise(program, stop, before string) []string {
 	const script = `trap 'stop=1; [ -z "$child" ] || kill -%[2]s $child' TERM INT QUIT
 while [ -z "$stop" ]; do
@@ -45,9 +46,9 @@ exit $status`
 	return []string{"/bin/sh", "-c", fmt.Sprintf(script, program, stop, before)}
 }
 
-// beforeNginx kills the processes that a killed master has left, and deletes its sockets, because nginx could not
-// listen on them again. It raises the limit on open files as far as the container allows: worker_rlimit_nofile
-// applies to workers only.
+// beforeNginx kills the nginx processes that a killed master has left behind. It also deletes the old sockets, because
+// a new nginx could not listen on them. It raises the limit on open files as far as the container allows:
+// worker_rlimit_nofile applies to workers only.
 var beforeNginx = `for p in /proc/[0-9]*; do ` +
 	`case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
   rm -f ` + layout.NginxSockets + `

@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestSupervise checks that the shell of supervise ends its program if it gets a signal, and does not start the program
-// if the signal comes before.
+// TestSupervise checks that the shell ends its program when the shell gets a signal. It also checks that the shell does
+// not start the program if the signal comes earlier.
 func TestSupervise(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

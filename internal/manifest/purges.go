@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Purges returns the ConfigMap with a segment of the journal of purges. Pods that start read from it the purges that
-// they have missed.
+// Purges returns the ConfigMap with a segment of the journal of purges. When a pod starts, it reads the purges that it
+// has missed from this ConfigMap.
 func Purges(cacheNode *v1alpha1.CacheNode, slot int, segment []byte) *corev1.ConfigMap {
 	name := naming.Purges(cacheNode.Name, slot)
 	return &corev1.ConfigMap{

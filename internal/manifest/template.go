@@ -53,9 +53,9 @@ type PodInput struct {
 // TemplateDisk contains the fields of a disk from which the pod template is made.
 type TemplateDisk struct {
 	Name string `json:"name"`
-	// Size and KeysZone come from the spec, in bytes. KeysZone is 0 if the spec does not set it, so that package
-	// effective chooses the value. With another size, nginx would begin a new, empty index. Values that tuning derives
-	// from these fields are not here, because tuning may improve and must not restart pods.
+	// Size and KeysZone come from the spec, in bytes. KeysZone is 0 if the spec does not set it, so that package effective
+	// chooses the value. With another size, nginx would begin a new, empty index. Values that the operator derives from
+	// these fields are not here. A later operator may derive better values, and that must not restart pods.
 	Size     int64 `json:"size"`
 	KeysZone int64 `json:"keysZone,omitempty"`
 	// Class and LocalPath are used for the claim.
@@ -126,8 +126,8 @@ func (in PodInput) keysZones() int64 {
 	return sum
 }
 
-// canonical returns the input with [effective.FormerImage] in place of an empty image. The two are the same input, so
-// that neither an upgrade of the operator nor a rollback replaces pods.
+// canonical returns the input with [effective.FormerImage] in place of an empty image. An empty image and this image
+// count as the same input, so that neither an upgrade of the operator nor a rollback replaces pods.
 func (in PodInput) canonical() PodInput {
 	in.Pod.Image = cmp.Or(in.Pod.Image, effective.FormerImage)
 	return in

@@ -53,8 +53,8 @@ func TestAPodFitsATemplateOfItsVolumes(t *testing.T) {
 	}
 }
 
-// TestAddingADiskEndsWithAllPods plays the StatefulSet controller while a disk is added and pods crash at any time. In
-// the end all pods must have the disk, and a missing pod must be created at the next step.
+// TestAddingADiskEndsWithAllPods simulates the StatefulSet controller while a disk is added and pods crash at random
+// steps. A missing pod must be created at the next step. In the end, all pods must have the disk.
 func TestAddingADiskEndsWithAllPods(t *testing.T) {
 	before, after := []string{"a", "b"}, []string{"a", "b", "c"}
 	next := generation(after...)
@@ -71,7 +71,7 @@ func TestAddingADiskEndsWithAllPods(t *testing.T) {
 				delete(pods, random.IntN(replicas)) // a crash
 			}
 			set := next.Makeable(pods, replicas)
-			for ordinal := range replicas { // the StatefulSet controller: in order, and it stops where it cannot continue
+			for ordinal := range replicas { // the StatefulSet controller stops at a pod that lacks a volume
 				if has, exists := pods[ordinal]; exists && set.isLacking(has) {
 					break
 				} else if !exists {
@@ -84,7 +84,7 @@ func TestAddingADiskEndsWithAllPods(t *testing.T) {
 			if len(pods) < replicas {
 				continue
 			}
-			for ordinal := range replicas { // the operator: the lowest that lacks a volume
+			for ordinal := range replicas { // the operator deletes the lowest pod that lacks a volume
 				if next.isLacking(pods[ordinal]) {
 					delete(pods, ordinal)
 					break
@@ -97,8 +97,8 @@ func TestAddingADiskEndsWithAllPods(t *testing.T) {
 	}
 }
 
-// TestImagesOfNewTemplates checks that a pod template has the operator's nginx image if the CacheNode names none, that
-// another one changes no template, and that a restart then takes it.
+// TestImagesOfNewTemplates checks that a pod template has the operator's nginx image if the CacheNode names no image. A
+// new image of the operator does not change this template. After a restart, the new template has the new image.
 func TestImagesOfNewTemplates(t *testing.T) {
 	image := func(t *testing.T, in PodInput, before Template, images Images) (string, Template) {
 		t.Helper()
@@ -127,7 +127,7 @@ func TestImagesOfNewTemplates(t *testing.T) {
 			}
 			if tt.names == "" {
 				former := in
-				former.Pod.Image = effective.FormerImage // what an older CRD makes of it
+				former.Pod.Image = effective.FormerImage // the default that an older CRD stores
 				if got, _ := image(t, former, template, later); got != tt.atFirst {
 					t.Errorf("with the default of an older CRD %s, want %s", got, tt.atFirst)
 				}
@@ -146,8 +146,8 @@ func TestImagesOfNewTemplates(t *testing.T) {
 	}
 }
 
-// TestEditTakenBack checks that the earlier template returns while pods of it are left. Later, what was asked for once
-// is made with the images of today: those of then may have security holes.
+// TestEditTakenBack checks that the earlier template returns while some pods of this template exist. If no such pods
+// are left, a new template with the present images is created, because the earlier images may have security holes.
 func TestEditTakenBack(t *testing.T) {
 	in := PodInput{Name: "edge"}
 	hash, err := in.Hash()

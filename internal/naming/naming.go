@@ -24,7 +24,7 @@ const (
 	LabelName = "app.kubernetes.io/name"
 	// LabelInstance is the name of the CacheNode.
 	LabelInstance = "app.kubernetes.io/instance"
-	// LabelManagedBy has the value FieldManager on every object. The operator's cache contains only such objects.
+	// LabelManagedBy has the value FieldManager on every object. The operator's informer cache contains only such objects.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// AnnotationRevision, on a pod, is the revision that its agent must run: the stable revision or the candidate in the
 	// ConfigMap.
@@ -184,7 +184,7 @@ func AgentName(namespace, cacheNode string) string {
 	return cacheNode + "." + namespace + ".agent.cachenode.io"
 }
 
-// OperatorSubject is the beginning of the common name of the operator's certificate for agents.
+// OperatorSubject is the text with which the common name begins in the certificate that the operator shows to agents.
 const OperatorSubject = "operator"
 
 // PeerName returns the name in the certificates by which the pods of a CacheNode authenticate each other.

@@ -8,8 +8,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
-// TestUnbuffered checks that what an origin sends with X-Accel-Buffering: no reaches the client as it comes: the origin
-// sends the end only when the client has the beginning.
+// TestUnbuffered checks that nginx passes on a response with X-Accel-Buffering: no without waiting for its end. The
+// origin sends the end only when the client has the beginning.
 func TestUnbuffered(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range map[string]string{

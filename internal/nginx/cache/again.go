@@ -46,8 +46,8 @@ const (
 // A request with a body is not sent to againName, because nginx passes the body through without keeping it, and so
 // cannot send it again. But nginx itself asks another server if the first one closed the connection, even after the
 // whole request was sent. It does not do so for the methods POST, PATCH and LOCK. It treats every other method as
-// idempotent (RFC 9110, section 9.2.2), also methods that it does not know. Therefore requests with unknown methods
-// go to a location that asks no other server.
+// idempotent (RFC 9110, section 9.2.2), including methods that it does not know. Therefore requests with unknown
+// methods go to a location that asks no other server.
 
 // lastly returns the servers that nginx asks after all others have failed.
 func (b backend) lastly() []v1alpha1.OriginServer {
@@ -83,9 +83,9 @@ func (b backend) urlAgain() conf.Expression {
 	return conf.Expression(b.Scheme + "://" + b.againName())
 }
 
-// againUpstream returns the upstream for requests that are sent again. nginx asks each address of a directive server
-// only once, and a name can have a single address. So the upstream has at least as many lines as the number of times
-// that a request is sent again.
+// againUpstream returns the upstream for requests that are sent again. For one server directive, nginx asks each
+// address only once, and a name can have a single address. So the upstream has at least as many lines as the number of
+// times that a request is sent again.
 func (b backend) againUpstream() conf.Block {
 	if !b.asksAgain() {
 		return nil
@@ -111,8 +111,8 @@ func (m gatewayMaps) againMaps() conf.Block {
 		"$upstream_bytes_received/$upstream_addr"
 	rows := conf.Block{
 		conf.D("default", conf.Literal(failed)),
-		// The request was sent to no server. Before " : ", $upstream_addr lists the pods and disks that the gateway has
-		// asked for the object in vain.
+		// The request was sent to no server. Before " : ", $upstream_addr lists the pods and disks that did not have the
+		// object.
 		conf.Row(conf.Expression("~^[^:]*:0*:.*/(?:.* : )?"+m.backend.name+"$"), conf.Literal(again)),
 	}
 	if m.backend.triesAgain() {
@@ -182,7 +182,7 @@ func (a repeats) locations() conf.Block {
 		return nil
 	}
 	when := conf.Literal("error")
-	if !a.backend.triesAgain() { // only for requests that found no server left: nginx asks one server
+	if !a.backend.triesAgain() { // a request comes here if no server was left for it: nginx asks one server
 		when = "off"
 	}
 	ask := append(conf.Block{

@@ -14,7 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// servers gives a spec an origin with so many addresses, the last of which are backups.
+// servers returns a function that changes a spec. The origin gets the given number of addresses, and the last ones are
+// backups.
 func servers(addresses, backups int) func(*v1alpha1.CacheNodeSpec) {
 	return func(spec *v1alpha1.CacheNodeSpec) {
 		spec.Origin.Servers = nil
@@ -26,15 +27,15 @@ func servers(addresses, backups int) func(*v1alpha1.CacheNodeSpec) {
 	}
 }
 
-// serveOn runs an origin on the addresses of servers but for the first, where start runs it.
+// serveOn runs an origin on all addresses from servers except the first, on which the test itself runs the origin.
 func serveOn(n *nginxtest.Nginx, addresses int, handler http.HandlerFunc) {
 	for i := 1; i < addresses; i++ {
 		n.Serve(fmt.Sprintf("127.0.0.%d:9000", i+1), handler)
 	}
 }
 
-// TestOneBadURL checks that requests which the origin does not answer fail no other request: an address that has failed
-// is asked last, and never not at all.
+// TestOneBadURL checks that requests that the origin does not answer do not make other requests fail. nginx asks an
+// address that has failed last, but it still asks this address.
 func TestOneBadURL(t *testing.T) {
 	t.Parallel()
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +67,7 @@ func TestOneBadURL(t *testing.T) {
 			}
 			config, err := cache.Render(in)
 			must(t, err)
-			// The failures last as long as the test.
+			// nginx remembers the failures until the test ends.
 			n.Configure(withFailTimeout(config.Text), "disk1", "disk2", "disk3")
 			n.Serve("127.0.0.1:9000", http.HandlerFunc(answer))
 			serveOn(n, test.addresses, answer)
@@ -91,7 +92,7 @@ func TestOneBadURL(t *testing.T) {
 	}
 }
 
-// withFailTimeout makes failures of the origin's addresses last for an hour, so that a test need not be fast.
+// withFailTimeout makes nginx remember failures of the origin's addresses for an hour, so that a test may be slow.
 func withFailTimeout(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -104,13 +105,13 @@ func withFailTimeout(text string) string {
 	return strings.Join(lines, "")
 }
 
-// TestSentAgain checks which requests a single address gets again, and how often.
+// TestSentAgain checks which requests nginx sends to a single address again, and how often.
 func TestSentAgain(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		method, body string
-		resets       int64  // how many connections break off
-		begun        string // what the origin sends before that
+		resets       int64  // the number of connections that the origin closes
+		begun        string // what the origin sends before it closes a connection
 		when         []v1alpha1.OriginFailure
 		tries        int32
 		status       int
@@ -163,8 +164,8 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
-// TestExpiredIsSentAgain checks that an expired object is renewed over a connection that breaks off, and that a client
-// gets the stale copy if all do.
+// TestExpiredIsSentAgain checks that an expired object is renewed although some connections to the origin break. If all
+// connections break, the client gets the stale copy.
 func TestExpiredIsSentAgain(t *testing.T) {
 	t.Parallel()
 	var resets, version atomic.Int64
@@ -188,7 +189,7 @@ func TestExpiredIsSentAgain(t *testing.T) {
 	get("200 MISS 1")
 	resets.Store(3)
 	get("200 EXPIRED 2")
-	expireKept(t, n, "/object", "") // or it would be the answer
+	expireKept(t, n, "/object", "") // otherwise the kept response would be the answer
 	if left := resets.Load(); left != -1 {
 		t.Errorf("the origin was asked %d times, want 4", 3-left)
 	}
@@ -199,8 +200,8 @@ func TestExpiredIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestSilentAddress checks that an address that answers nothing, as that of a node without power, costs one connect
-// time-out until nginx tries it again.
+// TestSilentAddress checks an address that does not answer at all, such as the address of a node without power. It
+// costs only one connect timeout until nginx tries the address again.
 func TestSilentAddress(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -215,7 +216,7 @@ func TestSilentAddress(t *testing.T) {
 	if !strings.Contains(config.Text, line) {
 		t.Fatalf("no %q", line)
 	}
-	// Failures last as long as the test.
+	// nginx remembers failures until the test ends.
 	n.Configure(strings.Replace(config.Text, line, "server "+silent+":9000 fail_timeout=1h;", 1),
 		"disk1", "disk2", "disk3")
 	answer := func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }
@@ -237,14 +238,14 @@ func TestSilentAddress(t *testing.T) {
 			t.Errorf("%s: status %d, %q", path, r.StatusCode, body)
 		}
 	}
-	// The workers share what they know of an address.
+	// The workers share the state of an address.
 	if got := strings.Count(n.Log(), "timed out) while connecting to upstream"); got != 1 {
 		t.Errorf("%d connect time-outs, want 1", got)
 	}
 }
 
-// TestEndpointThatGoesAway checks that no GET fails behind the single address of a Service with an endpoint that goes
-// away: every third connection is reset before any answer.
+// TestEndpointThatGoesAway checks that no GET fails while one endpoint behind the single address of a Service goes
+// away. The test resets every third connection before any response.
 func TestEndpointThatGoesAway(t *testing.T) {
 	t.Parallel()
 	var connections, reset atomic.Int64

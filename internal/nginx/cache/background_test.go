@@ -89,8 +89,9 @@ func TestNextRequestDuringRenewal(t *testing.T) {
 }
 
 // TestNextRequestDuringRenewalOverHop is TestNextRequestDuringRenewal for an object of another pod: the renewal holds
-// up no connection between pods. The first request may already find the copy being renewed (UPDATING): to nginx, the
-// lookup that comes before it renews the copy until it ends, which is after its answer was sent.
+// up no connection between pods. The first request may already find that the copy is being renewed (UPDATING). The
+// reason is the lookup before this request: for nginx, the lookup renews the copy until the lookup itself ends. It ends
+// only after its response was sent.
 func TestNextRequestDuringRenewalOverHop(t *testing.T) {
 	t.Parallel()
 	const policy = "  cache: {backgroundUpdate: true, staleWhileRevalidate: 2h}\n  memoryTier: {enabled: false}\n"
@@ -117,8 +118,8 @@ func TestNextRequestDuringRenewalOverHop(t *testing.T) {
 	}
 }
 
-// TestRenewalsByProtocol checks with each version of HTTP that the request that renews an object gets the stale copy
-// only within staleWhileRevalidate, and else the origin's answer. A body does not change that.
+// TestRenewalsByProtocol checks, with each version of HTTP, the request that renews an object. It gets the stale copy
+// only within staleWhileRevalidate, and the origin's response otherwise. A body does not change that.
 func TestRenewalsByProtocol(t *testing.T) {
 	t.Parallel()
 	for window, want := range map[string]string{"2h": "STALE old", "0s": "EXPIRED new"} {
@@ -167,7 +168,7 @@ func TestRenewalsByProtocol(t *testing.T) {
 	}
 }
 
-// asksOn returns a function that sends a request over one connection, and says what came back.
+// asksOn returns a function that sends a request over one connection, and returns a short description of the response.
 func asksOn(t *testing.T, n *nginxtest.Nginx, request string) func() string {
 	t.Helper()
 	connection, err := n.Dial("127.0.0.1:8080")

@@ -23,7 +23,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// protocols returns clients that can send a body with GET, by version of HTTP, and the URL at which they ask.
+// protocols returns a function for each version of HTTP. The function returns a client that can send a body with GET,
+// and the URL of a path.
 func protocols(t *testing.T, n *nginxtest.Nginx) map[string]func(path string) (*http.Client, string) {
 	t.Helper()
 	config := &tls.Config{InsecureSkipVerify: true, ServerName: "www.example.com"}
@@ -62,14 +63,14 @@ func protocols(t *testing.T, n *nginxtest.Nginx) map[string]func(path string) (*
 // reflect is an origin whose response to a GET depends on the body.
 func reflect(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	if !strings.Contains(r.URL.Path, "weak") { // without, nothing is fetched in slices
+	if !strings.Contains(r.URL.Path, "weak") { // without an ETag, nginx fetches no slices
 		w.Header().Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(body)))
 	}
 	w.Header().Set("X-Accel-Expires", "60")
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(fmt.Sprintf("%s for %q", r.URL.Path, body)))
 }
 
-// askWith sends a GET with a body of unknown length, which only HTTP/1.1 announces by a header.
+// askWith sends a GET with a body of unknown length. Only HTTP/1.1 announces such a body in a header.
 func askWith(t *testing.T, client *http.Client, url string, body io.Reader) (status int, got string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, io.MultiReader(body))
@@ -85,8 +86,9 @@ func askWith(t *testing.T, client *http.Client, url string, body io.Reader) (sta
 	return response.StatusCode, string(content)
 }
 
-// checkBodies checks with each version of HTTP that what the origin answers to a GET with a body is for its sender
-// alone, whether the cache has no copy or a fresh one. A long body that no header announces is refused.
+// checkBodies checks, with each version of HTTP, that only the sender of a GET with a body gets the origin's response
+// to this request. It checks this without a copy in the cache, and with a fresh copy. A long body that no header
+// announces is refused.
 func checkBodies(t *testing.T, n *nginxtest.Nginx, path func(name string) string) {
 	t.Helper()
 	for name, over := range protocols(t, n) {
@@ -107,7 +109,7 @@ func checkBodies(t *testing.T, n *nginxtest.Nginx, path func(name string) string
 						t.Errorf("%s, without a body, a %s: %.80q", size, place(r), got)
 					}
 				}
-				// What is stored may be the answer, as nginx looks it up before there is a body.
+				// The stored copy may be the answer, because nginx looks it up before the body arrives.
 				status, got = askWith(t, client, url, bytes.NewBufferString(body))
 				if isAnswer := status == http.StatusOK && (got == mine || got == others); !isAnswer && !isRefused(status) {
 					t.Errorf("%s, with a copy stored: status %d, %.80q", size, status, got)
@@ -165,7 +167,7 @@ func TestBodyForAnExpiredObject(t *testing.T) {
 	}
 }
 
-// TestBodiesOverHops checks them for keys of another pod.
+// TestBodiesOverHops checks bodies of GET for keys of another pod.
 func TestBodiesOverHops(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]string{

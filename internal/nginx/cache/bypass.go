@@ -69,7 +69,7 @@ func (k core) bypassMaps() conf.Block {
 	var values conf.Expression
 	if len(b.Cookies) > 0 {
 		values = bypassCookie
-		names := alternatives(b.Cookies, "[^=;,]*") // also with the separators that lenient servers accept
+		names := alternatives(b.Cookies, "[^=;,]*") // lenient servers also accept commas as separators
 		block = append(block, conf.Map("$http_cookie", bypassCookie,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression(`~(?:^|[;,])\s*`+names+`\s*(?:[=;,]|$)`), conf.Literal("1"))))

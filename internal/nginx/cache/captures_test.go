@@ -12,7 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// handedOver renders a pod whose keys have moved between pods and between disks, which no golden file does.
+// handedOver renders the configuration of a pod whose keys have moved between pods and between disks. No golden file
+// covers this case.
 func handedOver(t *testing.T, yaml string) string {
 	t.Helper()
 	in := decode(t, []byte(fastSharded(yaml)))
@@ -23,9 +24,9 @@ func handedOver(t *testing.T, yaml string) string {
 	return config.Text
 }
 
-// TestCaptures checks that no regular expression has an unnamed capture (CVE-2026-42533 and CVE-2026-60005 are about
-// those in maps, and beside slices and background updates), and that each name belongs to one map: nginx makes a
-// variable of it.
+// TestCaptures checks that no regular expression has an unnamed capture. CVE-2026-42533 and CVE-2026-60005 concern
+// unnamed captures in maps, and unnamed captures together with slices and background updates. The test also checks that
+// the name of each capture belongs to only one map, because nginx creates a variable with this name.
 func TestCaptures(t *testing.T) {
 	t.Parallel()
 	texts := map[string]string{}
@@ -43,8 +44,8 @@ func TestCaptures(t *testing.T) {
 }
 
 var (
-	// expression finds a regular expression where nginx takes one: as a map's key, after a location's or a server's ~,
-	// and in an if or a rewrite.
+	// expression finds a regular expression in the places where nginx accepts one: as the key of a map, after the ~ of a
+	// location or a server name, and in an if or a rewrite.
 	expression = regexp.MustCompile(`^(?:(?:location|if \(\S+) !?~\*? ?|rewrite |"?~\*?|server_name .*~)(.*)`)
 	unquote    = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 	named      = regexp.MustCompile(`\(\?(?:P?<|')([a-z_0-9]+)[>']`)

@@ -11,7 +11,7 @@ import (
 // encryption.
 func TestCiphers(t *testing.T) {
 	t.Parallel()
-	n := start(t, text, overTLS) // with an RSA key, with which all of these suites are possible but for those of ECDSA
+	n := start(t, text, overTLS) // the key is an RSA key, which allows all of these suites except those with ECDSA
 	shake := func(config *tls.Config) error {
 		t.Helper()
 		connection, err := n.Dial("127.0.0.1:8443")
@@ -28,7 +28,7 @@ func TestCiphers(t *testing.T) {
 			tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256:         true,
 			tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384:         true,
 			tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256:   true,
-			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256:       false, // the certificate has no such key
+			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256:       false, // the certificate has no ECDSA key
 			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384:       false,
 			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256: false,
 		}[suite.ID]

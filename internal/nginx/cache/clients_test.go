@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestClientLimit checks that a client address gets the concurrent requests that it may have, and that it does not hold
-// up another address. The bound on requests that no disk can serve applies too.
+// TestClientLimit checks that a client address can have the allowed number of concurrent requests, and that it does not
+// hold up another address. The limit on requests that no disk can serve applies too.
 func TestClientLimit(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -38,7 +38,8 @@ func TestClientLimit(t *testing.T) {
 	}))
 	n.Start()
 
-	// hold starts count requests of a client, waits until the origin has got each, and returns the statuses to come.
+	// hold starts the given number of requests of a client, and waits until the origin has got each of them. It returns a
+	// channel for the statuses of the responses.
 	objects := 0
 	hold := func(client string, count int) (statuses chan string) {
 		statuses = make(chan string, count)

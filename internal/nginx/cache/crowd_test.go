@@ -18,27 +18,27 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// crowd is an origin that answers requests only when enough of them are there.
+// crowd is an origin that answers requests only when enough of them have arrived.
 type crowd struct {
 	mutex   sync.Mutex
 	control string
 	now     *batch
-	// answer answers with more than Cache-Control; nil for an object of 1,000 bytes.
+	// answer writes the response after Cache-Control has been set; nil for an object of 1,000 bytes.
 	answer http.HandlerFunc
 }
 
-// aside begins the paths that a crowd answers at once, and does not count.
+// aside is the beginning of paths that a crowd answers at once and does not count.
 const aside = "/aside"
 
-// batch are requests that are answered together.
+// batch describes requests that are answered together.
 type batch struct {
 	want, here int
-	// some is closed when the first is there, full when all are.
+	// some is closed when the first request has arrived. full is closed when all requests have arrived.
 	some, full chan struct{}
 }
 
-// next makes the server answer the requests from now on as soon as so many are there, and returns them. Those that came
-// before are answered now.
+// next begins a new batch, and returns it. The origin answers the requests of the batch as soon as the wanted number
+// has arrived. Requests of the former batch are answered now.
 func (c *crowd) next(want int) *batch {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -49,14 +49,14 @@ func (c *crowd) next(want int) *batch {
 	return c.now
 }
 
-// say makes the origin send another Cache-Control.
+// say makes the origin send the given Cache-Control from now on.
 func (c *crowd) say(control string) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.control = control
 }
 
-// came returns how many requests of a batch came.
+// came returns the number of requests of a batch that have arrived.
 func (c *crowd) came(b *batch) int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -98,8 +98,8 @@ func (c *crowd) wait(r *http.Request) {
 
 var stubStatus = regexp.MustCompile(`\d+ \d+ (\d+)\s+Reading: \d+ Writing: (\d+)`)
 
-// requestsOf returns how many requests nginx has had, and how many it has not answered. Those to the gateway count too,
-// and the question itself.
+// requestsOf returns the number of requests that nginx has received, and the number that it has not answered yet.
+// Requests to the gateway count too, and so does the request for stub_status itself.
 func requestsOf(t *testing.T, n *nginxtest.Nginx) (all, unanswered int) {
 	t.Helper()
 	_, body := ask(t, n.Client(), http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(layout.PrivatePort)+"/stub_status")
@@ -112,19 +112,20 @@ func requestsOf(t *testing.T, n *nginxtest.Nginx) (all, unanswered int) {
 	return all, unanswered
 }
 
-// occupied waits until nginx has some requests that it has not answered.
+// occupied waits until nginx has the given number of requests that it has not answered.
 func occupied(t *testing.T, n *nginxtest.Nginx, requests int) {
 	t.Helper()
 	becomes(t, "enough requests", func() string {
 		_, unanswered := requestsOf(t, n)
-		if unanswered < requests+1 { // one more is the question
+		if unanswered < requests+1 { // the request for stub_status counts too
 			return fmt.Sprintf("%d requests of %d", unanswered-1, requests)
 		}
 		return "enough requests"
 	})
 }
 
-// had waits until nginx has had some requests more than before. Each question is a request too.
+// had waits until nginx has received the given number of requests in addition to those before. Each request for
+// stub_status counts too.
 func had(t *testing.T, n *nginxtest.Nginx, before, requests int) {
 	t.Helper()
 	questions := 0
@@ -137,7 +138,8 @@ func had(t *testing.T, n *nginxtest.Nginx, before, requests int) {
 	})
 }
 
-// several sends some requests at the same time, and returns a function for how they were answered.
+// several sends the given number of requests at the same time. It returns a function that waits for the responses, and
+// counts them by the text of answerOf.
 func several(t *testing.T, count int, client *http.Client, url string) func() map[string]int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
@@ -178,7 +180,7 @@ func answerOf(ctx context.Context, client *http.Client, url string) string {
 	return fmt.Sprint(response.StatusCode, " ", len(body), " ", response.Header.Get("X-Cache"))
 }
 
-// crowdPods starts two pods with such an origin.
+// crowdPods starts two pods with the crowd as their origin.
 func crowdPods(t *testing.T, yaml string, c *crowd) *pods {
 	t.Helper()
 	p := newPods(t, 2, strings.Replace(yaml, "port: 9000", "port: 9001", 1))
@@ -188,14 +190,14 @@ func crowdPods(t *testing.T, yaml string, c *crowd) *pods {
 	return p
 }
 
-// oneNginx starts one nginx with an origin, and with more lines of the spec.
+// oneNginx starts one nginx with an origin. lines are added to its spec.
 func oneNginx(t *testing.T, origin http.Handler, lines ...string) *nginxtest.Nginx {
 	t.Helper()
 	return nginxOf(t, origin, threeDisks+strings.Join(lines, ""))
 }
 
-// nginxOf starts one nginx with an origin, by the YAML of a CacheNode with three disks. The changes are made to the
-// facts of the pod.
+// nginxOf starts one nginx with an origin. yaml is a CacheNode with three disks, and changes are applied to the facts
+// of the pod.
 func nginxOf(t *testing.T, origin http.Handler, yaml string, changes ...func(*cache.Facts)) *nginxtest.Nginx {
 	t.Helper()
 	n := nginxtest.New(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// statement is a directive of nginx.conf. block is nil for a simple one.
+// statement is a directive of nginx.conf. block is nil for a directive without a block.
 type statement struct {
 	words []string
 	block []statement
@@ -56,8 +56,8 @@ func parse(t *testing.T, text string) []statement {
 
 var variableIn = regexp.MustCompile(`\$(?:\{(\w+)\}|(\w+))`)
 
-// decodes returns the variables that can hold a decoded part of a request: $uri, decoded arguments, what is made of
-// them, and what a regular expression has taken out of them.
+// decodes returns the variables that can hold a decoded part of a request: $uri, decoded arguments, variables that are
+// made of these, and captures from them.
 func decodes(block []statement) map[string]bool {
 	decoded := map[string]bool{"uri": true, "document_uri": true}
 	holds := func(text string) bool {
@@ -91,14 +91,14 @@ func decodes(block []statement) map[string]bool {
 			}
 		}
 	}
-	for before := 0; before < len(decoded); { // until nothing is found any more
+	for before := 0; before < len(decoded); { // until a round finds nothing new
 		before = len(decoded)
 		visit(block)
 	}
 	return decoded
 }
 
-// decodedText returns the directives that print such variables where a line feed has a meaning.
+// decodedText returns the directives that write a decoded variable to a place where a line feed has a meaning.
 func decodedText(block []statement) (found []string) {
 	decoded := decodes(block)
 	sinks := []string{
@@ -121,8 +121,9 @@ func decodedText(block []statement) (found []string) {
 	return found
 }
 
-// TestDecodedText checks that no header, request line or answer is made of a decoded part of a request, whatever pods
-// and disks do: a client could end it with a line feed, and begin another.
+// TestDecodedText checks that no header, request line or response contains a decoded part of a request. Otherwise a
+// client could end a header with a line feed, and begin another header. The test covers pods at rest and pods during a
+// hand-over.
 func TestDecodedText(t *testing.T) {
 	t.Parallel()
 	files := goldenFiles(t)
@@ -158,7 +159,7 @@ func handOver() fleet.Fleet {
 	return f
 }
 
-// TestFindsDecodedText checks the check.
+// TestFindsDecodedText checks that decodedText finds what TestDecodedText must not contain.
 func TestFindsDecodedText(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

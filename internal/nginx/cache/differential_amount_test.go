@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// differentialAmount is how much TestDifferential tries on each way.
+// differentialAmount defines how many cases TestDifferential plays on each way (see differentialWay).
 //
-// CACHENODE_TEST_DIFFERENTIAL is how many requests it sends in all, 10,000 by default, or how long it goes on, such as
-// 2h: then it begins with a random seed. CACHENODE_TEST_SEED is the seed of the first case; without the other variable,
-// only that case is played.
+// CACHENODE_TEST_DIFFERENTIAL is the total number of requests that the test sends, 10,000 by default, or a duration
+// such as 2h. With a duration, the test begins with a random seed. CACHENODE_TEST_SEED is the seed of the first case.
+// If only this variable is set, the test plays only this case.
 type differentialAmount struct {
-	// cases are so many, beginning with that of the seed, and again until a time has come.
+	// cases is the number of cases in a round. The first round begins with the case of seed. New rounds begin until the
+	// time until.
 	seed  uint64
 	cases int
 	until time.Time
@@ -23,7 +24,7 @@ type differentialAmount struct {
 	isReplay bool
 }
 
-// stepsOfCase is how many steps a case has. About four of five are requests.
+// stepsOfCase is the number of steps in a case. About four of five are requests.
 const stepsOfCase = 14
 
 // remembered contains the seeds of cases that found a fault in the past. The other cases of a run, whose seeds count up
@@ -56,12 +57,12 @@ func newDifferentialAmount(t *testing.T) (a differentialAmount) {
 	return a
 }
 
-// isOver returns true when the time has come, or if there is none.
+// isOver returns true if the time until has passed, or if it is not set.
 func (a differentialAmount) isOver() bool {
 	return !time.Now().Before(a.until) //nolint:forbidigo // a soak goes on for a time
 }
 
-// seeds returns the seeds of the cases that are played at once.
+// seeds returns the seeds of the cases in the round that begins with the seed first.
 func (a differentialAmount) seeds(first uint64) (all []uint64) {
 	for i := range a.cases {
 		all = append(all, first+uint64(i))

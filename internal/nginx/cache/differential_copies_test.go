@@ -26,8 +26,8 @@ func expireCopy(path string) error {
 
 func removeCopy(path string) error { return cachefile.Remove(path) }
 
-// eachCopy changes all copies of an object: on disks, in memory, and those that gateways keep for requests that wait.
-// It does so until none is being written, and no new one has come.
+// eachCopy changes all copies of an object: on disks, in memory, and the copies that gateways keep for waiting
+// requests. It repeats this until no copy is being written and there is no new copy.
 func (l *differentialLab) eachCopy(t *testing.T, path string, change func(path string) error) {
 	t.Helper()
 	before := map[string]bool{}
@@ -47,10 +47,11 @@ func (l *differentialLab) eachCopy(t *testing.T, path string, change func(path s
 	}
 }
 
-// unstored is how long a test waits for a response to be stored that may as well not be stored.
+// unstored is how long a test waits until a response is stored. nginx may also decide not to store this response.
 const unstored = time.Second
 
-// settle waits until an answer is stored in so many copies, beside those in memory, and none is being written.
+// settle waits until the disks have the given number of copies of an answer, and no copy is being written. Copies in
+// memory do not count.
 func (l *differentialLab) settle(t *testing.T, path, answer string, copies int) {
 	t.Helper()
 	nginxtest.Await(unstored, func() bool {
@@ -65,8 +66,8 @@ func (l *differentialLab) settle(t *testing.T, path, answer string, copies int) 
 	})
 }
 
-// look looks for the pods' files with an object, and returns the answer in each. written is true if one of them is
-// being written.
+// look finds the files of all pods that contain an object, and returns the answer in each file. written is true if one
+// of these files is being written.
 func (l *differentialLab) look(t *testing.T, path string) (answers map[string]string, written bool) {
 	t.Helper()
 	answers = map[string]string{}
@@ -97,7 +98,8 @@ func (l *differentialLab) look(t *testing.T, path string) (answers map[string]st
 	return answers, written
 }
 
-// holds returns the origin's answer in a file; ok is false if that is not of the object with a path.
+// holds returns the origin's answer in a file. ok is false if the file does not belong to the object with the given
+// path.
 func holds(file, path string) (answer string, ok bool) {
 	opened, err := os.Open(file)
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
 )
 
-// knownFault is a fault of the product that is not mended yet. TestDifferential fails when it no longer finds it.
+// knownFault is a fault of the product that is not fixed yet. TestDifferential fails if it no longer finds the fault.
 type knownFault struct {
 	why string
 	// isRare is true for a fault that a test may miss.
 	isRare bool
 	is     func(w differentialWay, f differential.Fault) bool
 	found  atomic.Int64
-	// once logs the first story.
+	// once is for logging only the first story of the fault.
 	once sync.Once
 }
 
-// knownFaults are all of them.
+// knownFaults are all known faults.
 var knownFaults = []*knownFault{}
 
 // isKnown returns true for a known fault.
@@ -35,7 +35,7 @@ func isKnown(t *testing.T, w differentialWay, f differential.Fault) bool {
 	return false
 }
 
-// allKnownFound fails the test for each fault that is known and was not found.
+// allKnownFound makes the test fail for each known fault that was not found, unless the fault is rare.
 func allKnownFound(t *testing.T) {
 	t.Helper()
 	for _, k := range knownFaults {

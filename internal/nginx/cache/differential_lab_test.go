@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
 )
 
-// differentialLab are the pods and the origin of a way.
+// differentialLab contains the pods and the origin for a differentialWay.
 type differentialLab struct {
 	*pods
 	origin   *differential.Origin
@@ -28,7 +28,7 @@ type differentialLab struct {
 	http2, http3 []*http.Client
 }
 
-// start starts the pods, as they are in the first half of the cases.
+// start starts the pods in the state that they have in the first half of the cases.
 func (w differentialWay) start(t *testing.T) *differentialLab {
 	t.Helper()
 	l := &differentialLab{pods: &pods{yaml: w.yaml, edit: patient, asked: map[string]int{}}}
@@ -90,7 +90,7 @@ func (c *differentialClient) do(q differential.Request) differential.Response {
 	return c.Do(c.path, q)
 }
 
-// unverified returns settings for a certificate that nobody has signed.
+// unverified returns TLS settings that accept a certificate that no authority has signed.
 func unverified() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, ServerName: "www.example.com"}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
 )
 
-// TestDifferential sends random requests for random objects to the real nginx on every way that a response can take. It
-// checks each response against what RFC 9110 and RFC 9111 allow, given the origin's answers so far. A failure says how
-// to play it again: see differentialAmount.
+// TestDifferential sends random requests for random objects to the real nginx, on every way that a response can take
+// (see differentialWay). It checks each response against what RFC 9110 and RFC 9111 allow, given the origin's answers
+// so far. The message of a failure contains the command that plays the case again; see differentialAmount.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	amount := newDifferentialAmount(t)
@@ -40,13 +40,13 @@ func TestDifferential(t *testing.T) {
 	})
 }
 
-// differentialWay is a way that responses take.
+// differentialWay is one of the ways that responses can take through pods, disks and memory.
 type differentialWay struct {
 	name string
-	// yaml is the spec, fleet what the pods have.
+	// yaml is the spec of the CacheNode. fleet is the fleet that the pods get.
 	yaml  string
 	fleet fleet.Fleet
-	// before is what they have in the first half of each case, if pods or disks change; nil means the same.
+	// before contains the spec and the fleet for the first half of each case. It is nil if pods and disks do not change.
 	before *differentialWay
 	pods   int
 	// standIn is true if the last pod is dead, and owns all keys.
@@ -58,13 +58,14 @@ type differentialWay struct {
 }
 
 const (
-	// playersAtOnce is how many cases are played at once.
+	// playersAtOnce is the number of cases that are played at the same time.
 	playersAtOnce = 4
-	// maxFailures is after how many failures no more cases are played.
+	// maxFailures is the number of failures after which no more cases are played.
 	maxFailures = 3
 )
 
-// play plays cases on a way: all of each one, or first the halves before pods or disks change.
+// play plays cases on a way. If pods or disks change, it first plays the first half of every case, and then the second
+// halves.
 func (w differentialWay) play(t *testing.T, seeds []uint64) {
 	t.Helper()
 	l := w.start(t)
@@ -84,7 +85,7 @@ func (w differentialWay) play(t *testing.T, seeds []uint64) {
 	l.each(games, func(g *game) { g.play(t, g.c.Steps[g.played:]) })
 }
 
-// each does something for all games, some at a time.
+// each calls do for all games, playersAtOnce at a time.
 func (l *differentialLab) each(games []*game, do func(*game)) {
 	next := make(chan *game)
 	var players sync.WaitGroup
@@ -111,7 +112,8 @@ type game struct {
 	path   string
 	player differential.Player
 	client *differentialClient
-	// played is how many steps are done, isOver is true if one of them has failed; failed counts the cases that have.
+	// played is the number of steps that are done. isOver is true if one of these steps has failed. failed counts the
+	// failed cases.
 	played int
 	isOver bool
 	failed *atomic.Int64
@@ -133,7 +135,7 @@ func (l *differentialLab) game(t *testing.T, w differentialWay, seed uint64) *ga
 	return g
 }
 
-// path returns the path of a case: for a stand-in, one of the dead pod.
+// path returns the path of a case. If a stand-in must answer, the dead pod owns the key of the path.
 func (w differentialWay) path(t *testing.T, seed uint64) string {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -147,7 +149,7 @@ func (w differentialWay) path(t *testing.T, seed uint64) string {
 	}
 }
 
-// play plays steps of the case, if none has failed.
+// play plays steps of the case, if no earlier step has failed.
 func (g *game) play(t *testing.T, steps []differential.Step) {
 	t.Helper()
 	defer g.client.Close()

@@ -8,7 +8,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
 )
 
-// small are sizes of bodies around those at which nginx changes its way: buffers, and the bound of the memory tier.
+// small are sizes of bodies near the sizes at which nginx works differently: the sizes of its buffers, and the largest
+// object of the memory tier.
 var small = []int{0, 1, 100, 4096, 16 << 10, 60_000, 64 << 10, 64<<10 + 1, 200_000}
 
 // large1Mi are sizes around slices of 1 MiB.
@@ -59,19 +60,19 @@ func differentialWays() map[string]differentialWay {
 	}
 }
 
-// from makes pods or disks change in the middle of the cases.
+// from makes pods or disks change in the middle of each case. yaml and f are the spec and the fleet for the first half.
 func (w differentialWay) from(yaml string, f fleet.Fleet) differentialWay {
 	w.before = &differentialWay{yaml: yaml, fleet: f}
 	return w
 }
 
-// over makes clients speak some protocols, also over TLS.
+// over makes clients use the given protocols, and adds a listener for TLS and HTTP/3 to the spec.
 func (w differentialWay) over(protocols ...differential.Protocol) differentialWay {
 	w.shape.Protocols = protocols
 	return w.with("  listen: {tls: {secretName: edge-tls, http3: true}}\n")
 }
 
-// on makes a way's disks be of another kind.
+// on gives a way disks of another kind.
 func (w differentialWay) on(disk string) differentialWay {
 	w.yaml = strings.ReplaceAll(w.yaml, "size: 1Gi", disk)
 	return w

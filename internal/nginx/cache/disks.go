@@ -100,7 +100,8 @@ func refreshPath(d v1alpha1.Disk) conf.Directive {
 
 // keysZones returns the sizes of the keys zones of all disks in bytes, including failed disks. If the size of a zone
 // changes, nginx creates a new, empty zone. So the failure of one disk must not change the zones of the other disks.
-// The first measurement of a disk can change their sizes, but only if the zones are scaled down to the memory limit.
+// The first measurement of a disk can change the zones of the other disks, but only if all zones are reduced to fit the
+// memory limit.
 func (c diskCaches) keysZones() map[string]int64 {
 	disks := make([]v1alpha1.Disk, len(c.Spec.Disks))
 	for i, d := range c.Spec.Disks {

@@ -56,7 +56,7 @@ func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/sliced"):
 		body = sliced
-	case strings.HasPrefix(r.URL.Path, "/expired"): // as it is stored
+	case strings.HasPrefix(r.URL.Path, "/expired"): // the response has expired when it is stored
 		w.Header().Set("Cache-Control", "stale-if-error=600")
 		w.Header().Set("X-Accel-Expires", expired)
 	case strings.HasPrefix(r.URL.Path, "/strict"):
@@ -66,7 +66,8 @@ func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(body))
 }
 
-// hold makes clients ask for paths, and waits until the origin has got each request. The statuses come later.
+// hold makes clients request paths, and waits until the origin has got each request. It returns a channel for the
+// statuses of the responses.
 func (h *holder) hold(t *testing.T, client *http.Client, paths ...string) (statuses chan string) {
 	t.Helper()
 	statuses = make(chan string, len(paths))
@@ -86,7 +87,7 @@ func (h *holder) hold(t *testing.T, client *http.Client, paths ...string) (statu
 	return statuses
 }
 
-// release makes the origin answer, and checks that the requests are answered as they would be without others.
+// release makes the origin answer, and checks that each waiting request gets the wanted response.
 func (h *holder) release(t *testing.T, want string, statuses ...chan string) {
 	t.Helper()
 	close(h.answer)
@@ -99,7 +100,7 @@ func (h *holder) release(t *testing.T, want string, statuses ...chan string) {
 	}
 }
 
-// outcome returns the status of a response, how it came about, and its Retry-After.
+// outcome returns the status of a response, its X-Cache-Hop and X-Cache, and its Retry-After.
 func outcome(t *testing.T, client *http.Client, method, path string) string {
 	r, _ := ask(t, client, method, "http://127.0.0.1:8080"+path, "X-CacheNode-Fallback: 1")
 	for name := range r.Header {
@@ -122,7 +123,7 @@ func onDisk1(config cache.Config, prefix string, count int) (paths []string) {
 	return paths
 }
 
-// fallingBack returns an nginx with an origin, two requests at once past their own disk, and lines of the spec.
+// fallingBack returns an nginx with an origin. Two requests may fall back at the same time. more is added to the spec.
 func fallingBack(t *testing.T, more string, changes ...func(*cache.Input)) (*nginxtest.Nginx, *holder, cache.Config) {
 	t.Helper()
 	n, origin := nginxtest.New(t), newHolder()
@@ -140,7 +141,7 @@ func fallingBack(t *testing.T, more string, changes ...func(*cache.Input)) (*ngi
 	return n, origin, config
 }
 
-// lose has disks look as if they were dead.
+// lose removes the cache folders of disks, so that the disks look dead to nginx.
 func lose(t *testing.T, n *nginxtest.Nginx, disks ...string) {
 	t.Helper()
 	for _, disk := range disks {
@@ -148,8 +149,9 @@ func lose(t *testing.T, n *nginxtest.Nginx, disks ...string) {
 	}
 }
 
-// TestFallbackConcurrency checks the bound of requests past their own disk: those beyond it are rejected, counted and
-// not stored. Requests past the caches do not count, nor do those that another disk answers.
+// TestFallbackConcurrency checks the limit on requests that fall back. Requests beyond the limit are rejected, reported
+// and not stored. Requests that bypass the caches do not count, and requests that another disk answers do not count
+// either.
 func TestFallbackConcurrency(t *testing.T) {
 	t.Parallel()
 	all := []string{"disk1", "disk2", "disk3"}
@@ -226,7 +228,7 @@ func TestFallbacksOfRedirects(t *testing.T) {
 	}
 }
 
-// TestWithoutGateway checks that a request which finds no gateway reaches the origin: a worker that ends has none.
+// TestWithoutGateway checks that a request reaches the origin if there is no gateway, as in a worker that shuts down.
 func TestWithoutGateway(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{
@@ -237,7 +239,7 @@ func TestWithoutGateway(t *testing.T) {
 			t.Parallel()
 			n, _, _ := fallingBack(t, lines)
 			must(t, os.Remove(n.Root+layout.GatewaySocket))
-			for range 3 { // the origin refuses headers for the gateway
+			for range 3 { // the origin refuses requests with headers for the gateway
 				if got := outcome(t, n.Client(), http.MethodGet, "/page"); got != "200 UNCACHED" {
 					t.Errorf("without a gateway: %s, want 200 UNCACHED", got)
 				}
@@ -246,7 +248,7 @@ func TestWithoutGateway(t *testing.T) {
 	}
 }
 
-// rejections returns how many of them nginx has reported for certain.
+// rejections returns the number of reported rejections whose tag shows that the request fell back.
 func rejections(n *nginxtest.Nginx) (count int) {
 	for _, report := range n.Reports() {
 		certain := strings.Contains(report, agentapi.TagUncached+":") || strings.Contains(report, agentapi.TagOtherDisk+":")
@@ -257,8 +259,8 @@ func rejections(n *nginxtest.Nginx) (count int) {
 	return count
 }
 
-// TestRejectedWithCopy checks that a client beyond the bound gets an expired copy of another disk, if that may be
-// served stale.
+// TestRejectedWithCopy checks that a client beyond the limit gets an expired copy from another disk, if this copy may
+// be served stale.
 func TestRejectedWithCopy(t *testing.T) {
 	t.Parallel()
 	for _, background := range []bool{false, true} {
@@ -284,7 +286,7 @@ func TestRejectedWithCopy(t *testing.T) {
 	}
 }
 
-// TestRejectionCutsNothing checks that the later slices of a response pass beyond the bound.
+// TestRejectionCutsNothing checks that the later slices of a response are not rejected, even beyond the limit.
 func TestRejectionCutsNothing(t *testing.T) {
 	t.Parallel()
 	n, origin, config := fallingBack(t, "  cache: {slice: {size: 1Mi}}\n")
@@ -307,8 +309,8 @@ func TestRejectionCutsNothing(t *testing.T) {
 	origin.release(t, "200 MISS", statuses)
 }
 
-// TestFallbacksOfFullQueue checks that the bound holds for a disk without a free thread: while the origin has as many
-// requests as may go past their disk, it gets no other.
+// TestFallbacksOfFullQueue checks that the limit applies to a disk without a free thread: while the origin has the
+// maximum number of requests that fall back, it gets no other request.
 func TestFallbacksOfFullQueue(t *testing.T) {
 	t.Parallel()
 	var filled atomic.Bool

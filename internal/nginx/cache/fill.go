@@ -46,8 +46,8 @@ const (
 	stateOld    = "OLD"
 	absentOrOld = "$absent_or_old"
 	old         = "471"
-	// absentOrExpired is the variable with the stateHeader of a lookup on another disk of the pod. It is stateAbsent or
-	// EXPIRED. For EXPIRED, the gateway asks the origin.
+	// absentOrExpired is the variable with the value of stateHeader for a lookup on another disk of the pod. The value is
+	// stateAbsent or EXPIRED. For EXPIRED, the gateway asks the origin.
 	absentOrExpired = "$absent_or_expired"
 	// renewedSeconds is the number of seconds for which an object is fresh after another pod has renewed it.
 	renewedSeconds = "$renewed_seconds"
@@ -133,7 +133,7 @@ func (k core) fillFromDisks() conf.Block {
 	return block
 }
 
-// formerParts returns the maps for the parts of formerHeader, and the map for what its reader asks the gateway.
+// formerParts returns the maps for the parts of formerHeader, and the map for absentOrExpired.
 func formerParts() conf.Block {
 	return conf.Block{
 		part(formerInRequest, "~^", "[^ ]+", " ", formerDisk),
@@ -206,7 +206,7 @@ func (f fills) locations() conf.Block {
 
 // askPod returns the location that asks a pod for a fresh copy.
 func (f fills) askPod() conf.Directive {
-	// This time also limits the pause between two reads of a body, for which a hard disk may take long.
+	// This timeout also applies between two reads of a body, and a hard disk may need long for a read.
 	block := conf.Block{conf.D("proxy_read_timeout", conf.Time(3*f.hopTimeout()))}
 	if !f.hasSlices() {
 		block = append(block, conf.D("error_page", conf.Literal(old), conf.Literal("="), conf.Literal(fillRenewed)))

@@ -10,14 +10,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// aDiskMore returns one pod that had two disks before.
+// aDiskMore returns a fleet of one pod that had two disks before the last change.
 func aDiskMore() fleet.Fleet {
 	f := fleet.Of(1)
 	f.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}, {Name: "disk2", Weight: 1024}}
 	return f
 }
 
-// aPodMore returns two pods, the second of which is new.
+// aPodMore returns a fleet of two pods. The second pod is new.
 func aPodMore() fleet.Fleet {
 	f := fleet.Of(2)
 	f.Previous = fleet.Of(1).Owners
@@ -34,13 +34,13 @@ func TestFillOfSlices(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, after string
 		fleet         fleet.Fleet
-		// folder is where the objects are. counts is true if the origin is asked once for each slice.
+		// folder is the beginning of the objects' paths. counts is true if the origin is asked once for each slice.
 		folder string
 		counts bool
 	}{
 		"another disk": {two + sliced, threeDisks + sliced, former, "/large", true},
 		"another pod":  {sharded(sliced), sharded(sliced), joined, "/large", true},
-		// It sends the whole object for each slice.
+		// This origin sends the whole object for each slice.
 		"an origin without ranges":              {two + sliced, threeDisks + sliced, former, "/unranged", false},
 		"an origin without ranges, another pod": {sharded(sliced), sharded(sliced), joined, "/unranged", false},
 	} {
@@ -93,8 +93,8 @@ func TestFillOfSlices(t *testing.T) {
 	}
 }
 
-// TestFillOfExpired checks that an expired copy of another pod or disk is filled too: the origin only says that it is
-// still valid. The origin may be slow for that.
+// TestFillOfExpired checks that an object is also filled from an expired copy on another pod or disk: the origin only
+// confirms that the copy is still valid. The origin may take long for this answer.
 func TestFillOfExpired(t *testing.T) {
 	t.Parallel()
 	two := strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1)
@@ -150,9 +150,9 @@ func TestFillOfExpired(t *testing.T) {
 	}
 }
 
-// TestFillFromThePreviousDisk checks that a disk that is added fills the keys that it gets from the disks that had
-// them, and that the others fill from a disk that leaves, whether or not pods share keys. The origin is asked for
-// nothing but what no disk has.
+// TestFillFromThePreviousDisk checks that an added disk fills the objects of its new keys from the disks that had these
+// keys. It also checks that the other disks fill from a leaving disk. Both work whether or not pods share keys. The
+// origin is asked only for objects that no disk has.
 func TestFillFromThePreviousDisk(t *testing.T) {
 	t.Parallel()
 	const third, shared = ", {name: disk3, size: 1Gi}", "  routing: {mode: Sharded, tls: \"Off\"}\n"
@@ -161,9 +161,9 @@ func TestFillFromThePreviousDisk(t *testing.T) {
 	two := strings.Replace(threeDisks, third, "", 1)
 	for name, tt := range map[string]struct {
 		before, after string
-		// previous are the owners before, which have nothing.
+		// previous are the previous owners of the keys. They have no objects.
 		previous fleet.Owners
-		// leaves is true if the last disk then leaves.
+		// leaves is true if the last disk is removed afterwards.
 		leaves bool
 	}{
 		"Local": {before: two, after: threeDisks}, "Sharded": {before: two + shared, after: threeDisks + shared},
@@ -232,7 +232,7 @@ func TestFillFromThePreviousDisk(t *testing.T) {
 			if moved < 20 || moved > 60 {
 				t.Errorf("%d of %d objects are on another disk", moved, len(paths))
 			}
-			for i := range 20 { // no disk has them
+			for i := range 20 { // no disk has these objects
 				path := fmt.Sprintf("/object/new-%d", i)
 				p.get(t, 0, path)
 				if n := p.requests(path); n != 1 {

@@ -26,10 +26,10 @@ import (
 
 const nvme = "size: 1Gi, media: NVMe"
 
-// fastSharded returns [sharded] with disks for which a hop waits for a second.
+// fastSharded returns the spec of [sharded] with NVMe disks. For these disks, a hop waits one second.
 func fastSharded(more string) string { return strings.ReplaceAll(sharded(more), "size: 1Gi", nvme) }
 
-// owned returns paths whose owner is a pod and whose stand-in is another one.
+// owned returns the given number of paths with the given owner and the given stand-in.
 func owned(t *testing.T, prefix string, owner, standIn, count int) (paths []string) {
 	t.Helper()
 	for i := 0; len(paths) < count; i++ {
@@ -42,7 +42,7 @@ func owned(t *testing.T, prefix string, owner, standIn, count int) (paths []stri
 }
 
 // TestStandInForAnOwner checks that one other pod answers for an owner that is killed, hangs, or is cut off, and that
-// no request fails. Two requests for each of the owner's disks wait for it, and the others skip it.
+// no request fails. Two requests for each of the owner's disks wait for the owner, and the other requests skip it.
 func TestStandInForAnOwner(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*testing.T, *nginxtest.Nginx){
@@ -93,7 +93,7 @@ func TestStandInForAnOwner(t *testing.T) {
 					waited++
 				}
 			}
-			// nginx tries a connection that was kept, and then a new one: one request can count as two failures.
+			// nginx tries a kept connection and then a new one, so one request can count as two failures.
 			if waited > 4 || name != "killed" && waited < 4 || waited < 2 {
 				t.Errorf("%d of 60 requests are reported to have waited for the owner, want two for each of its disks", waited)
 			}
@@ -101,8 +101,9 @@ func TestStandInForAnOwner(t *testing.T) {
 	}
 }
 
-// onlyForOwners makes nginx wait for others than the owner of a key as long as a test does, and remember failures of
-// owners as long. It waits for an owner for some seconds, as one that does not hang may be busy.
+// onlyForOwners changes timeouts in a configuration. nginx waits only some seconds for an owner, because an owner that
+// does not hang may be busy. For everything else, nginx waits as long as a test may take. nginx remembers failures of
+// owners for an hour.
 func onlyForOwners(text string) string {
 	owner := regexp.MustCompile(`(?s)location @owner \{.*?\n        \}`)
 	asked := patient(owner.FindString(text))
@@ -110,7 +111,7 @@ func onlyForOwners(text string) string {
 	return strings.ReplaceAll(text, "fail_timeout=10s", "fail_timeout=1h")
 }
 
-// TestAlone checks that a pod reports requests that it answers because the owner does not and it is the stand-in.
+// TestAlone checks that a pod reports the requests that it answers as the stand-in of an owner that does not answer.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	const all = "  monitoring: {requestSampling: 100}\n"
@@ -162,7 +163,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// skips says for each report of a request that another pod answered whether it skipped the owner.
+// skips returns, for each reported request that another pod answered, whether the request skipped the owner.
 func skips(n *nginxtest.Nginx) (list []bool) {
 	for _, line := range n.Reports() {
 		tag, text, _ := nginxlog.Split(line)
@@ -173,8 +174,8 @@ func skips(n *nginxtest.Nginx) (list []bool) {
 	return list
 }
 
-// TestSlowOrigin checks that a slow origin is not taken for an owner that hangs, and that requests at the same time
-// share the owner's one request to the origin.
+// TestSlowOrigin checks that a pod does not mistake a slow origin for an owner that hangs. Concurrent requests share
+// the owner's one request to the origin.
 func TestSlowOrigin(t *testing.T) {
 	t.Parallel()
 	p := newPodsEdited(t, hasty, 3, fastSharded(""))
@@ -201,7 +202,7 @@ func TestSlowOrigin(t *testing.T) {
 func TestDifferentPlans(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 3, fastSharded(""))
-	for pod, owner := range []int{1, 2, 0} { // each pod holds another one for the owner of everything
+	for pod, owner := range []int{1, 2, 0} { // for each pod, a different pod owns all keys
 		var f fleet.Fleet
 		f.Members = []int{owner}
 		p.take(t, pod, f)
@@ -219,8 +220,8 @@ func TestDifferentPlans(t *testing.T) {
 	}
 }
 
-// fakePods returns a real nginx and two pods that the test plays: lookup answers at their lookup ports, and fetch at
-// the others. replace are texts in nginx's configuration, each with what takes its place.
+// fakePods returns a real nginx and two pods that the test simulates: lookup answers on their lookup ports, and fetch
+// answers on their peer ports. replace contains pairs: a text in nginx's configuration and its replacement.
 func fakePods(t *testing.T, yaml string, lookup, fetch http.Handler, replace ...string) (*pods, cache.Config) {
 	t.Helper()
 	p := &pods{yaml: yaml, edit: patient, asked: map[string]int{}, answered304: map[string]int{}}
@@ -230,7 +231,7 @@ func fakePods(t *testing.T, yaml string, lookup, fetch http.Handler, replace ...
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(p.origin))
 	n.Mkdir(layout.MemoryTierDir)
 	config := p.render(t, 0, fleet.Of(3))
-	// nginx listens on all addresses, so it must leave the ports of the others alone.
+	// nginx would listen on these ports of all addresses. It must leave the ports of the other two pods free.
 	text := p.edit(strings.NewReplacer(append(replace,
 		"listen 8088;", "listen 127.0.0.1:8088;", "listen 8089;", "listen 127.0.0.1:8089;")...).Replace(config.Text))
 	n.Configure(text, disks(text)...)
@@ -243,21 +244,21 @@ func fakePods(t *testing.T, yaml string, lookup, fetch http.Handler, replace ...
 	return p, config
 }
 
-// TestOneSlowDisk checks that a disk of an owner that does not answer in time takes only its own keys to the stand-in:
-// after two questions it is not asked any more, while the other disk gets each of its requests.
+// TestOneSlowDisk checks an owner with one disk that does not answer in time: only the keys of this disk go to the
+// stand-in. After two requests, this disk gets no more requests, while the other disk gets all of its requests.
 func TestOneSlowDisk(t *testing.T) {
 	t.Parallel()
 	var slow atomic.Bool
 	var mutex sync.Mutex
 	var disk func(path string) string
-	asked := map[string]int{} // of the owner, by disk
+	asked := map[string]int{} // the number of lookups in the owner, by disk
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if slow.Load() && fmt.Sprint(r.Context().Value(http.LocalAddrContextKey)) == "127.0.1.2:8088" {
 			mutex.Lock()
 			asked[disk(r.URL.Path)]++
 			mutex.Unlock()
 			if disk(r.URL.Path) == "disk1" {
-				<-r.Context().Done() // until nginx goes away
+				<-r.Context().Done() // until nginx closes the connection
 				return
 			}
 		}
@@ -292,11 +293,11 @@ func TestOneSlowDisk(t *testing.T) {
 	}
 }
 
-// TestLongestWay sends a request through as many locations in a row as there can be, and follows nginx's internal
-// redirects: its object is in memory but too old and cannot be renewed. Its owner answers the first question and not
-// the second, and the stand-in neither. Its disk is gone, and the other disk has an expired copy that may not be served
-// stale and that the gateway does not renew. In slices, the origin then sends what cannot be fetched in slices, and the
-// copy of the whole has expired, too.
+// TestLongestWay sends a request through the largest possible number of locations, and follows nginx's internal
+// redirects. The copy in memory is too old and cannot be renewed. The owner answers the lookup, but not the request to
+// fetch the object. The stand-in does not answer the lookup. The key's disk is gone. The other disk has an expired copy
+// that may not be served stale, and the gateway does not renew this copy. With slices, the origin then sends a response
+// that cannot be fetched in slices, and the copy of the whole object has expired too.
 func TestLongestWay(t *testing.T) {
 	t.Parallel()
 	way := []string{"@renewing", "@owner", "@fetch_from_owner", "@stand_in", "@disk", "@other_disk", "@waiting"}
@@ -304,7 +305,8 @@ func TestLongestWay(t *testing.T) {
 		policy string
 		// breaks are the gateway's locations that close the connection.
 		breaks []string
-		// stored are the keys that expire one after another without the URL, and what answers then.
+		// stored are the beginnings of keys, before the URL. The copies of these keys expire one after another. answers are
+		// the values of X-Cache after each step.
 		stored, answers []string
 		end             []string
 	}{
@@ -379,8 +381,8 @@ func TestLongestWay(t *testing.T) {
 	}
 }
 
-// longestWay returns where nginx's internal redirects have led the request for a path that had most of them, by its
-// debug log.
+// longestWay returns the locations to which nginx redirected a request for the path, according to the debug log. If
+// there are several such requests, it returns the longest list.
 func longestWay(log, path string) (longest []string) {
 	redirect := regexp.MustCompile(
 		`\*(\d+) (?:using location: (\S+)|internal redirect:) "` + regexp.QuoteMeta(path) + `\?"`)
@@ -399,8 +401,8 @@ func longestWay(log, path string) (longest []string) {
 	return longest
 }
 
-// TestPodWithoutDisks checks that a pod whose disks are all out of use still passes requests on to the owners of their
-// keys, and that the stand-ins answer for its own.
+// TestPodWithoutDisks checks a pod whose disks are all out of use. It still passes requests on to the owners of their
+// keys, and stand-ins answer for the keys of this pod.
 func TestPodWithoutDisks(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 3, fastSharded(""), func(pod int, in *cache.Input, _ func(string, []byte)) {

@@ -17,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// take makes a pod take another fleet, and waits until its workers have it.
+// take gives a pod another fleet, and waits until all workers of the pod use it.
 func (p *pods) take(t *testing.T, pod int, f fleet.Fleet) {
 	t.Helper()
 	version := p.render(t, pod, f).Version
@@ -35,7 +35,7 @@ func (p *pods) take(t *testing.T, pod int, f fleet.Fleet) {
 	p.clients[pod].CloseIdleConnections()
 }
 
-// reconfigure has all pods take another fleet.
+// reconfigure gives all pods another fleet.
 func (p *pods) reconfigure(t *testing.T, f fleet.Fleet) {
 	t.Helper()
 	for pod := range p.nginx {
@@ -43,8 +43,9 @@ func (p *pods) reconfigure(t *testing.T, f fleet.Fleet) {
 	}
 }
 
-// TestFillFromThePreviousOwner checks that a pod that joins fills the keys that it gets from their previous owners, and
-// that a filled object is asked about once, soon, and then stays as long as any other.
+// TestFillFromThePreviousOwner checks that a joining pod fills the objects of its new keys from their previous owners.
+// A filled object is fresh for a short time only. After that, the origin is asked once, and the object is then fresh as
+// long as any other object.
 func TestFillFromThePreviousOwner(t *testing.T) {
 	t.Parallel()
 	const filledFor = 5 * time.Minute // instead of ten seconds: the test may take longer
@@ -76,7 +77,7 @@ func TestFillFromThePreviousOwner(t *testing.T) {
 			}
 		}
 	}
-	// A header of the first response must not be there twice, or be missing.
+	// Each header of the first response must occur exactly once.
 	r := p.get(t, 1, moved[0])
 	for _, name := range []string{"Date", "Content-Length", "X-Cache", "X-Seen"} {
 		if len(r.Header.Values(name)) != 1 {
@@ -101,8 +102,8 @@ func TestFillFromThePreviousOwner(t *testing.T) {
 			p.get(t, 0, path)
 		}
 		for _, path := range moved {
-			// With a validator, the second one has no body. It may be under way, as the copy may be served meanwhile; or a
-			// stand-in has answered, as the owner is busy.
+			// With a validator, the response to the second request has no body. This request may still be in progress, because
+			// the copy may be served in the meantime. Or a stand-in has answered, because the owner is busy.
 			becomes(t, "2 requests", func() string {
 				if p.requests(path) == 1 {
 					p.get(t, 0, path)
@@ -116,7 +117,8 @@ func TestFillFromThePreviousOwner(t *testing.T) {
 	}
 }
 
-// validFor returns how long the response in a file of nginx's caches is fresh from when it came.
+// validFor returns for how long the response in a cache file is fresh, counted from the time at which nginx received
+// it.
 func validFor(t *testing.T, file string) time.Duration {
 	t.Helper()
 	opened, err := os.Open(file)
@@ -127,8 +129,8 @@ func validFor(t *testing.T, file string) time.Duration {
 	return header.ValidUntil.Sub(header.Received)
 }
 
-// TestAnnouncedChange checks that a pod which does not know yet that it owns a key fills it from the owner that it
-// knows, if the change was announced: if that owner is its own previous one.
+// TestAnnouncedChange checks a pod that does not know yet that it owns a key. If the change was announced, the pod
+// fills the object from the present owner that it knows, because it knows this owner as the previous owner too.
 func TestAnnouncedChange(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 3, fastSharded(""))
@@ -161,8 +163,8 @@ func TestAnnouncedChange(t *testing.T) {
 	}
 }
 
-// TestFillWithoutThePreviousOwner checks that keys whose previous owner is gone come from the origin, while an object
-// that another one has as an expired copy is renewed.
+// TestFillWithoutThePreviousOwner checks that objects come from the origin if the previous owner of their keys is gone.
+// If another previous owner has an expired copy of an object, this copy is renewed.
 func TestFillWithoutThePreviousOwner(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 3, fastSharded(""))
@@ -199,8 +201,8 @@ func TestFillWithoutThePreviousOwner(t *testing.T) {
 	}
 }
 
-// TestHotObjectsOfOthers checks that the memory tier of each pod takes hot objects of others, without a request to the
-// origin, and that it renews them when they have expired.
+// TestHotObjectsOfOthers checks that the memory tier of each pod stores hot objects of other pods, without a request to
+// the origin. It also checks that the tier renews these objects when they have expired.
 func TestHotObjectsOfOthers(t *testing.T) {
 	t.Parallel()
 	p := newPodsEdited(t, oftenRenewed, 3,
@@ -227,7 +229,7 @@ func TestHotObjectsOfOthers(t *testing.T) {
 	}
 }
 
-// manyTags are the bytes of a header that leaves hardly any room of the 16 KiB for a response's headers.
+// manyTags is the size of a header in bytes. The header takes almost all of the 16 KiB for a response's headers.
 const manyTags = 15_600
 
 // TestManyTags checks that a response whose headers take almost 16 KiB is stored, passed on, and copied to memory.
@@ -252,8 +254,8 @@ func TestManyTags(t *testing.T) {
 	}
 }
 
-// TestRequestsOverHops checks that requests keep their meaning on the way to another pod: parts, conditions, methods,
-// variants and statuses.
+// TestRequestsOverHops checks that requests with ranges, conditions and methods keep their meaning on the way to
+// another pod. The same applies to variants and statuses.
 func TestRequestsOverHops(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 3, fastSharded(""))

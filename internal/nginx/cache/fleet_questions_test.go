@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestStopsBetweenTheQuestions checks that an owner which says that it has an object, and then does not send it, costs
-// the time of some probes: not that of an origin, which has no end here. What it says that it does not have may take
-// that time.
+// TestStopsBetweenTheQuestions checks an owner that answers the lookup, but then does not send the object. A client
+// waits only for the time of some probes, and not as long as for an origin, which has no limit here. If the owner does
+// not have the object, its second response may take as long as an origin.
 func TestStopsBetweenTheQuestions(t *testing.T) {
 	t.Parallel()
 	isOwner := func(r *http.Request) bool {
@@ -23,12 +23,12 @@ func TestStopsBetweenTheQuestions(t *testing.T) {
 		}
 		w.Header().Set("X-Accel-Redirect", r.Header.Get("X-CacheNode-Ask"))
 	}
-	longer := make(chan struct{}) // closed when the owner has kept a request waiting for longer than for what it has
+	longer := make(chan struct{}) // closed when nginx has given up waiting for an object that the owner has
 	fetch := func(w http.ResponseWriter, r *http.Request) {
 		status := "HIT"
 		switch absent := strings.HasPrefix(r.URL.Path, "/absent"); {
 		case isOwner(r) && !absent:
-			<-r.Context().Done() // until nginx goes away
+			<-r.Context().Done() // until nginx closes the connection
 			close(longer)
 			return
 		case isOwner(r):

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLookAtSlices checks that the first question of a pod looks on the disk for the first slice that a request needs,
-// so that a disk which hangs is found by it.
+// TestLookAtSlices checks that a lookup by another pod reads the first slice that the request needs from its disk. So
+// the lookup detects a disk that hangs.
 func TestLookAtSlices(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

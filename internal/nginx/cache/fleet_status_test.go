@@ -13,8 +13,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestStatusesOverHops checks that a stored response which is no plain 200 reaches a client through another pod as it
-// does through its owner: with its status, its body to the end, and a connection that takes the next request.
+// TestStatusesOverHops checks stored responses that are not a plain 200. They must reach a client through another pod
+// in the same way as through their owner. The client gets the status and the complete body, and can send the next
+// request over the connection.
 func TestStatusesOverHops(t *testing.T) {
 	t.Parallel()
 	const storesFailures = "  memoryTier: {enabled: false}\n" +
@@ -81,7 +82,7 @@ type answered struct {
 	Next int
 }
 
-// rawly asks a pod twice over one connection: for a path, and then for an object that is always there.
+// rawly asks a pod twice over one connection: for a path, and then for an object that always exists.
 func rawly(t *testing.T, p *pods, pod int, path, header string) (a answered) {
 	t.Helper()
 	connection, err := p.nginx[pod].Dial("127.0.0.1:8080")
@@ -104,7 +105,7 @@ func rawly(t *testing.T, p *pods, pod int, path, header string) (a answered) {
 		return r.StatusCode, string(body), r.Close
 	}
 	var closes bool
-	// nginx ends the connection after a 412 of its own, though it says keep-alive.
+	// After a 412 of its own, nginx closes the connection, although the response says keep-alive.
 	if a.Status, a.Body, closes = next(path, header); !closes && a.Status != http.StatusPreconditionFailed {
 		a.Next, _, _ = next("/object/next", "")
 	}

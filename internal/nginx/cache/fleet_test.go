@@ -18,36 +18,37 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// pods are nginxes that share keys, each with its own network, and with one origin.
+// pods are nginx instances that share keys. Each has its own network, and all have the same origin.
 type pods struct {
 	nginx     []*nginxtest.Nginx
 	addresses map[int]string
 	clients   []*http.Client
 	yaml      string
-	// change changes what a pod's configuration is rendered from; nil for nothing. edit edits what is rendered.
+	// change changes the input from which a pod's configuration is rendered; nil for no change. edit changes the rendered
+	// configuration.
 	change change
 	edit   func(text string) string
 
 	mutex sync.Mutex
-	// answer answers a request in place of the origin, or returns false. It runs with the mutex.
+	// answer answers a request in place of the origin, or returns false. The mutex is locked during the call.
 	answer func(http.ResponseWriter, *http.Request) bool
-	// asked has, by path, the requests that the origin got; answered304 those that it answered with 304.
+	// asked counts the requests that the origin got, by path. answered304 counts those that it answered with 304.
 	asked, answered304 map[string]int
 }
 
-// sharded returns two disks in pods that share keys. more are lines of the spec.
+// sharded returns a spec with two disks in pods that share keys. more is added to the spec.
 func sharded(more string) string {
 	return strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1) +
 		"  routing: {mode: Sharded, tls: \"Off\"}\n" + more
 }
 
-// TestMinUsesOverHops checks that an object is stored at its second request, whether these come to its owner or over a
-// hop.
+// TestMinUsesOverHops checks that an object is stored at its second request, whether the requests come directly to its
+// owner or over a hop.
 func TestMinUsesOverHops(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		policy, slice string
-		pods          [2]int // that are asked first
+		pods          [2]int // the pods that get the first two requests
 	}{
 		"whole":     {},
 		"in slices": {", slice: {size: 1Mi}", "bytes=0-1048575 ", [2]int{}},
@@ -83,7 +84,7 @@ func ownedBySecond(t *testing.T, prefix string) string {
 	return ownedBy(t, 1, prefix)
 }
 
-// ownedBy returns a path whose key that one of two pods owns.
+// ownedBy returns a path whose key the given one of two pods owns.
 func ownedBy(t *testing.T, pod int, prefix string) string {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -103,13 +104,14 @@ func ownerOf(t *testing.T, f fleet.Fleet, path string) int {
 // change changes the input of a pod. write writes a file for its nginx.
 type change func(pod int, in *cache.Input, write func(path string, content []byte))
 
-// newPods starts count pods, all of which own keys, and which wait for each other as long as a test does.
+// newPods starts the given number of pods. All of them own keys, and they wait for each other as long as a test may
+// take.
 func newPods(t *testing.T, count int, yaml string, changes ...change) *pods {
 	t.Helper()
 	return newPodsEdited(t, patient, count, yaml, changes...)
 }
 
-// newPodsEdited does what newPods does, with configurations that are edited.
+// newPodsEdited does the same as newPods, but edit changes the rendered configurations.
 func newPodsEdited(
 	t *testing.T, edit func(text string) string, count int, yaml string, changes ...change,
 ) *pods {
@@ -155,7 +157,8 @@ func (p *pods) configure(t *testing.T, pod int, f fleet.Fleet) {
 	p.nginx[pod].Configure(p.edit(config.Text), disks(config.Text)...)
 }
 
-// origin answers with the path, counts requests, and has validators for all paths but those with /plain.
+// origin answers with the path, and counts requests. Its responses have validators, except for paths that begin with
+// /plain.
 func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/reflect") {
 		reflect(w, r)
@@ -181,7 +184,7 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, "/private") { // nobody else may have the second response
+	if strings.HasPrefix(r.URL.Path, "/private") { // the second response is for one client only
 		w.Header().Set("Cache-Control", "max-age=60")
 		if p.asked[r.URL.Path] > 1 {
 			w.Header().Set("Cache-Control", "max-age=600")
@@ -199,7 +202,7 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(large(r.URL.Path)))
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, "/unranged") { // a stored whole takes the place of the first slice
+	if strings.HasPrefix(r.URL.Path, "/unranged") { // the stored whole object takes the place of the first slice
 		w.Header().Set("Content-Length", fmt.Sprint(len(large(r.URL.Path))))
 		_, _ = io.WriteString(w, large(r.URL.Path))
 		return
@@ -208,8 +211,8 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(".", 3000))
 }
 
-// outlast returns when nginx has waited for somebody who says nothing, longer than for a pod with a configuration that
-// is [hasty].
+// outlast returns after nginx has closed a connection on which no request came. With a configuration from [hasty], this
+// takes longer than nginx waits for a pod.
 func (p *pods) outlast() {
 	connection, err := p.nginx[0].Dial(silentAddress)
 	if err != nil {
@@ -219,12 +222,12 @@ func (p *pods) outlast() {
 	_ = connection.Close()
 }
 
-// answers makes the origin answer by a function.
+// answers sets the function that answers in place of the origin.
 func (p *pods) answers(answer func(http.ResponseWriter, *http.Request) bool) {
 	p.locked(func() { p.answer = answer })
 }
 
-// locked runs a function that uses what answer uses.
+// locked runs a function while the mutex is locked. The function may use the data that answer uses.
 func (p *pods) locked(f func()) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -241,7 +244,7 @@ func (p *pods) requests(path string) int {
 	return p.asked[path]
 }
 
-// renewals returns how many of them the origin answered with 304.
+// renewals returns how many requests for a path the origin answered with 304.
 func (p *pods) renewals(path string) int {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -261,7 +264,7 @@ func (p *pods) get(t *testing.T, pod int, path string, headers ...string) *http.
 	return r
 }
 
-// locators are those of the fleets that tests have asked about, by the fleets' texts.
+// locators contains the locators of the fleets that tests have used. The key is the text of the fleet.
 var locators sync.Map
 
 // owners returns the owner of a path and its stand-in.
@@ -275,7 +278,7 @@ func owners(t *testing.T, f fleet.Fleet, path string) (owner, standIn int) {
 	return owner, standIn
 }
 
-// how returns how a response came about.
+// how returns X-Cache-Hop and X-Cache, which show how a response came about.
 func how(r *http.Response) string { return r.Header.Get("X-Cache-Hop") + " " + r.Header.Get("X-Cache") }
 
 // files counts the cache files of all pods.

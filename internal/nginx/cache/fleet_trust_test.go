@@ -18,7 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/pki"
 )
 
-// TestPeerPorts checks that the ports that spec.listen must not have are those of the peer servers.
+// TestPeerPorts checks that the ports that spec.listen must not use are the ports of the servers for other pods.
 func TestPeerPorts(t *testing.T) {
 	got := append(slices.Clone(effective.PeerPorts), effective.RoutePeerPorts...)
 	want := []int32{layout.LookupPort, layout.PeerPort, layout.RoutesLookupPort, layout.RoutesPeerPort}
@@ -37,7 +37,7 @@ func certificates(t *testing.T) (agents, peers map[string][]byte) {
 	return agents, peers
 }
 
-// trusting gives a pod what is in the Secret of the pods.
+// trusting gives a pod the certificates in the Secret of the pods.
 func trusting(secret map[string][]byte, in *cache.Input, write func(path string, content []byte)) {
 	in.Facts.Fleet.Certificate = certificateHash
 	write(layout.PeerCertificate(certificateHash), secret[naming.PeerCertificateKey])

@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestGatewayIsTransparent checks what of a response reaches a client, and what of a request reaches the origin,
-// through the gateway.
+// TestGatewayIsTransparent checks which parts of a response reach a client through the gateway, and which parts of a
+// request reach the origin.
 func TestGatewayIsTransparent(t *testing.T) {
 	t.Parallel()
 	var request atomic.Pointer[http.Request]
@@ -36,7 +36,7 @@ func TestGatewayIsTransparent(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		headers map[string]string
-		control []string // of the client
+		control []string // the Cache-Control that the client gets
 		second  string
 	}{
 		"no Cache-Control":        {nil, nil, "HIT"},
@@ -132,7 +132,8 @@ func TestExpiredIsRevalidated(t *testing.T) {
 	}
 }
 
-// TestRetriesCountOnce checks that the gateway's attempts are all that the origin gets.
+// TestRetriesCountOnce checks that the origin gets only the gateway's attempts, because no other part of nginx tries
+// again.
 func TestRetriesCountOnce(t *testing.T) {
 	t.Parallel()
 	var attempts atomic.Int64
@@ -153,14 +154,14 @@ func TestRetriesCountOnce(t *testing.T) {
 		n.Serve(fmt.Sprintf("127.0.0.1:%d", 9001+i), http.HandlerFunc(fails))
 	}
 	r, _ := ask(t, n.Client(), http.MethodGet, example)
-	const want = 3 + 5 // to servers that have not failed, and then to all
+	const want = 3 + 5 // 3 attempts at servers that have not failed, then 5 at all servers
 	if r.StatusCode != http.StatusBadGateway || attempts.Load() != want {
 		t.Errorf("status %d after %d attempts, want 502 after %d", r.StatusCode, attempts.Load(), want)
 	}
 }
 
-// TestOwnResponsesAreNotShared checks that each client gets its own response, if the origin says that nobody else may
-// have it, and that waiting for the first does not lead to another outcome.
+// TestOwnResponsesAreNotShared checks that each client gets its own response if the origin says that a response is for
+// one client only. The result is the same for a client that has waited for the first response.
 func TestOwnResponsesAreNotShared(t *testing.T) {
 	t.Parallel()
 	for _, own := range []string{
@@ -244,7 +245,7 @@ func TestStrictObjectsStayOnDisk(t *testing.T) {
 				t.Fatalf("%s comes from %s", control, got)
 			}
 		}
-		return get("max-age=60") // asked for as often
+		return get("max-age=60") // requested equally often
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestGenerationsOfFailedDisks checks that nginx takes the configuration of disks with generations, whichever of them
-// have failed.
+// TestGenerationsOfFailedDisks checks that nginx accepts the configuration for disks with generations, no matter which
+// of the disks have failed.
 func TestGenerationsOfFailedDisks(t *testing.T) {
 	t.Parallel()
 	generations := map[string]int64{"disk1": 1, "disk2": 2, "disk3": 3}
@@ -59,8 +59,9 @@ func TestGenerationsOfFailedDisks(t *testing.T) {
 	}
 }
 
-// TestGenerations checks that a disk of another generation has none of its objects and stores new ones, that the other
-// disk and the plans are as before, and that the disk has its objects again when its generation is the old one.
+// TestGenerations checks a disk that gets a new generation. Requests do not find its old objects, and it stores new
+// ones. The other disk and the plans do not change. When the disk gets its old generation back, requests find the old
+// objects again.
 func TestGenerations(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -91,7 +92,7 @@ func TestGenerations(t *testing.T) {
 					in.Facts.Generations = map[string]int64{"disk2": generation}
 				}
 			})
-			// want is how a response comes about on disk2. Those on disk1 are as in the first round.
+			// want is the X-Cache of responses from disk2. Responses from disk1 do not depend on the generation.
 			round := func(want string, key func(key string) string) {
 				t.Helper()
 				p.reconfigure(t, fleet.Of(tt.pods))
@@ -116,7 +117,7 @@ func TestGenerations(t *testing.T) {
 						stored = "bytes=0-1048575 " + stored
 					}
 					file := p.nginx[0].Root + cachekey.OnDisk(disk, key(stored))
-					becomes(t, "stored", func() string { // after the client has it
+					becomes(t, "stored", func() string { // nginx stores the object after it has answered the client
 						if _, err := os.Stat(file); err != nil {
 							return err.Error()
 						}

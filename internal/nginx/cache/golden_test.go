@@ -57,7 +57,8 @@ func decode(t *testing.T, data []byte) cache.Input {
 	return cache.Input{Revision: n, Facts: facts}
 }
 
-// goldenFiles returns the inputs by golden file: the CacheNodes beside the golden files, and the samples for users.
+// goldenFiles returns the input file for each golden file: the CacheNodes beside the golden files, and the samples for
+// users.
 func goldenFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -135,8 +136,8 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 	}
 }
 
-// selfSigned returns a certificate for a name and its key, which all tests share: they take a processor tenths of a
-// second.
+// selfSigned returns a certificate for a name, and its key. All tests share them, because their creation takes tenths
+// of a second of CPU time.
 func selfSigned(t *testing.T, name string) (certificate, key []byte) {
 	t.Helper()
 	create := sync.OnceValues(func() ([2][]byte, error) {
@@ -159,7 +160,8 @@ func writeCertificate(t *testing.T, n *nginxtest.Nginx) {
 	must(t, os.WriteFile(n.Root+layout.ListenerKey(certificateHash), key, 0o644))
 }
 
-// writePeerCertificate writes the certificate that all pods show to each other, which is its own authority here.
+// writePeerCertificate writes the certificate that all pods show to each other. In the tests, the certificate is its
+// own authority.
 func writePeerCertificate(t *testing.T, n *nginxtest.Nginx) {
 	t.Helper()
 	certificate, key := selfSigned(t, naming.PeerName("default", "edge"))
@@ -186,7 +188,8 @@ func caBundle(cacheNode *v1alpha1.CacheNode) string {
 	return ""
 }
 
-// TestArticle checks that the golden file of the article has what the article prescribes, tuned as in its benchmark.
+// TestArticle checks that the golden file of the article contains the directives that the article prescribes, tuned as
+// in the article's benchmark.
 func TestArticle(t *testing.T) {
 	text, err := os.ReadFile("testdata/article.conf")
 	if err != nil {
@@ -215,7 +218,8 @@ func TestArticle(t *testing.T) {
 	}
 }
 
-// TestCheck checks that the operator's trial, which leaves the ranges out, refuses what rendering refuses.
+// TestCheck checks that Check, the operator's trial, refuses the same specs as Render. Check leaves the ranges of the
+// plans out.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*v1alpha1.CacheNodeSpec){

@@ -11,13 +11,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// becomes is [nginxtest.Becomes].
+// becomes calls [nginxtest.Becomes].
 func becomes(t *testing.T, want string, ask func() string) {
 	t.Helper()
 	nginxtest.Becomes(t, want, ask)
 }
 
-// TestHeaderChanges checks headers of requests and responses, from the origin, a disk, memory and past the caches.
+// TestHeaderChanges checks headers of requests and responses: from the origin, from a disk, from memory, and with
+// requests that bypass the caches.
 func TestHeaderChanges(t *testing.T) {
 	t.Parallel()
 	const awkward = `a "b" \ c; {d} #`
@@ -52,7 +53,7 @@ func TestHeaderChanges(t *testing.T) {
 		}
 	}
 	sent := []string{"Cookie: a=b", "X-Edge: the client's", "X-Forwarded-Port: 1", "Accept-Encoding: gzip"}
-	becomes(t, "HIT memory", func() string { // the first are a MISS and a HIT of the disk
+	becomes(t, "HIT memory", func() string { // the first responses are a MISS and a HIT of the disk
 		r, _ := ask(t, client, http.MethodGet, example, sent...)
 		check(r)
 		return place(r)

@@ -18,7 +18,7 @@ const (
 	Set HeaderClass = "Set"
 	// Removed headers do not reach the origin.
 	Removed HeaderClass = "Removed"
-	// Bypass headers reach the origin; the response is neither stored nor answered from a cache.
+	// Bypass headers reach the origin. No cache answers the request, and no cache stores the response.
 	Bypass HeaderClass = "Bypass"
 	// Revalidating headers are evaluated by nginx itself. They reach the origin only with a request that no disk can
 	// serve.

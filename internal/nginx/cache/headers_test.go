@@ -33,8 +33,8 @@ func told(count *atomic.Int64) http.Handler {
 	})
 }
 
-// raw sends a request as it is, which Go's client would refuse or correct. It returns the cache's status and what the
-// origin got.
+// raw sends the text of a request without changes. Go's client would refuse or correct such a request. raw returns the
+// cache status, and the request that the origin got.
 func raw(t *testing.T, n *nginxtest.Nginx, request string) (cacheStatus string, origin seen) {
 	t.Helper()
 	conn, err := n.Dial("127.0.0.1:8080")
@@ -84,7 +84,7 @@ func echo(t *testing.T, change func(*v1alpha1.CacheNodeSpec)) (*nginxtest.Nginx,
 	return n, count
 }
 
-// TestRequestHeaders checks for each header of the table that it reaches the origin, or not, as its class says.
+// TestRequestHeaders checks, for each header of the table, whether the header reaches the origin as its class defines.
 func TestRequestHeaders(t *testing.T) {
 	t.Parallel()
 	n, _ := echo(t, func(*v1alpha1.CacheNodeSpec) {})
@@ -170,7 +170,7 @@ func TestForgedHost(t *testing.T) {
 	}
 }
 
-// TestScheme checks that the origin gets the scheme only if it is in the key, or if there is only one.
+// TestScheme checks that the origin gets the scheme only if it is in the key, or if only one scheme is possible.
 func TestScheme(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -246,7 +246,7 @@ func TestNormalizedPath(t *testing.T) {
 		"POST %s HTTP/1.1\nHost: www.example.com\nConnection: close\nContent-Length: 0\n\n"
 	for name, tt := range map[string]struct {
 		key   []v1alpha1.KeyPart
-		asked map[string]string // the URI that the origin gets, by that of the client
+		asked map[string]string // from the client's URI to the URI that the origin gets
 		post  string            // the URI that the origin gets for POST /a?x=1
 	}{
 		"as sent": {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNotesOfBytes checks that what is noted of one path takes the lock from no other path: bytes that are no UTF-8 are
-// all one character to the script.
+// TestNotesOfBytes checks that a note about one path does not switch the lock off for another path. The script reads
+// all bytes that are not valid UTF-8 as the same character.
 func TestNotesOfBytes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ noted, other string }{
@@ -39,7 +39,7 @@ func TestNotesOfBytes(t *testing.T) {
 			for range others {
 				say(tt.other, "")
 			}
-			had(t, n, before, 2*others) // each asks the gateway once, and waits on
+			had(t, n, before, 2*others) // each asks the gateway once, and then continues to wait
 			occupied(t, n, 2+others)
 			if got := h.asked.Load(); got != 2 {
 				t.Errorf("the origin got %d requests, want 2", got)

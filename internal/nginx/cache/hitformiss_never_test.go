@@ -9,9 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestHitForMissOfWhatIsNeverStored checks that requests do not wait for each other at the origin if nginx never stores
-// its response, whatever Cache-Control says: a redirect to the whole of an object that cannot be fetched in slices,
-// though the whole is stored, the origin's own redirect, or variants that nginx cannot tell apart.
+// TestHitForMissOfWhatIsNeverStored checks responses of the origin that nginx never stores, whatever Cache-Control
+// says. Requests for such responses do not wait for each other. The first case is an object that cannot be fetched in
+// slices: the response to the request for a slice leads to the stored whole object. The other cases are the origin's
+// own redirect, and variants that nginx cannot distinguish.
 func TestHitForMissOfWhatIsNeverStored(t *testing.T) {
 	t.Parallel()
 	const clients = 10
@@ -50,7 +51,7 @@ func TestHitForMissOfWhatIsNeverStored(t *testing.T) {
 			c := &crowd{control: tt.control, answer: tt.answer}
 			n, url := oneNginx(t, c, tt.lines), "http://127.0.0.1:8080/page"
 			c.next(1)
-			ask(t, n.Client(), http.MethodGet, url) // stores the whole
+			ask(t, n.Client(), http.MethodGet, url) // stores the whole object
 			for range 2 {
 				all := c.next(clients)
 				answers := several(t, clients, n.Client(), url)

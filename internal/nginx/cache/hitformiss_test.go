@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestHitForMiss checks that requests for what may not be stored do not wait for each other. When the first has been
-// answered, all others come to the origin, also those that have waited.
+// TestHitForMiss checks that requests for an object that may not be stored do not wait for each other. After the first
+// response, all other requests go to the origin, including those that have waited.
 func TestHitForMiss(t *testing.T) {
 	t.Parallel()
 	const clients = 10
@@ -53,8 +53,8 @@ func TestHitForMiss(t *testing.T) {
 	}
 }
 
-// TestHitForMissAfterALongWait checks the same for requests that have waited for so long that they have asked the
-// gateway whether that is in vain.
+// TestHitForMissAfterALongWait checks the same for requests that have waited so long that they have asked the gateway
+// whether to wait longer.
 func TestHitForMissAfterALongWait(t *testing.T) {
 	t.Parallel()
 	const clients = 5
@@ -64,7 +64,7 @@ func TestHitForMissAfterALongWait(t *testing.T) {
 	before, _ := requestsOf(t, n)
 	answers := several(t, clients, n.Client(), url)
 	<-first.some
-	had(t, n, before, 2*clients) // each asks the gateway once, for the object or whether it waits in vain
+	had(t, n, before, 2*clients) // each asks the gateway once: for the object, or whether to wait longer
 	if c.came(first) != 1 {
 		t.Errorf("%d requests came to the origin while the first was there", c.came(first))
 	}
@@ -100,8 +100,8 @@ func TestNotesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestNotesDoNotHideObjects checks that a client for whom the origin's response may not be stored changes nothing for
-// the others while the object is stored, nor does it when the object has expired.
+// TestNotesDoNotHideObjects checks a client whose responses from the origin may not be stored. Its requests change
+// nothing for other clients while the object is stored, or when the object has expired.
 func TestNotesDoNotHideObjects(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("valid: [{status: [200], for: 10m}]") {
@@ -134,7 +134,8 @@ func TestNotesDoNotHideObjects(t *testing.T) {
 	}
 }
 
-// TestNotesAreBounded checks that long keys of what may not be stored make room for each other in the script's memory.
+// TestNotesAreBounded checks the script's memory with many long keys of objects that may not be stored: new notes take
+// the place of old ones.
 func TestNotesAreBounded(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "no-store") })
@@ -150,8 +151,9 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoted checks which responses are noted as ones that may not be stored: requests that come while the body of
-// the first is still on its way go to the origin too, or wait for it.
+// TestWhatIsNoted checks which responses the script notes as responses that may not be stored. More requests come while
+// the body of the first response is still being sent. They go to the origin if the response was noted, and otherwise
+// wait for its end.
 func TestWhatIsNoted(t *testing.T) {
 	t.Parallel()
 	const clients = 3
@@ -226,8 +228,9 @@ func TestWhatIsNoted(t *testing.T) {
 	}
 }
 
-// halved is an origin that sends the header of a response and keeps the body, but for clients with a cookie, whose
-// response may not be stored, and for those that ask for a status.
+// halved is an origin that sends the header of a response, and holds the body back. It answers at once if the request
+// has a cookie or asks for a status: such a response may not be stored. It also answers at once if the request has a
+// range beyond the end.
 type halved struct {
 	asked             atomic.Int64
 	arrived, released chan struct{}
@@ -258,9 +261,10 @@ func (h *halved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestNotesDoNotOutweigh checks that a response that may not be stored does not take the lock from those that wait for
-// one that may: neither one for a client that has a cookie, nor one about a range that is not there, nor an error that
-// the client's own headers, address or pace provoke.
+// TestNotesDoNotOutweigh checks that a response that may not be stored does not switch the lock off for requests that
+// wait for a response that may be stored. Three kinds of responses are tested: a response to a client with a cookie, a
+// response to a range that does not exist, and an error. The client's own headers, address or pace can provoke such an
+// error.
 func TestNotesDoNotOutweigh(t *testing.T) {
 	t.Parallel()
 	const url = "http://127.0.0.1:8080/page"

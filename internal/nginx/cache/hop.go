@@ -32,7 +32,7 @@ const (
 	// plainVariable is 1 for a request that any copy of the object answers: GET or HEAD without body or credentials.
 	plainVariable = "$is_plain"
 
-	// askHeader tells a pod for what purpose another pod asks it for an object; see askCopy.
+	// askHeader tells a pod why another pod asks it for an object; see askCopy.
 	askHeader    = "X-CacheNode-Ask"
 	askInRequest = "$http_x_cachenode_ask"
 	// statusHeader shows how another pod got its response. placeHeader shows from which disk the response came.
@@ -64,8 +64,8 @@ func (k core) plain() conf.Block {
 // dispatch returns the location "/", which passes each request on to the location that answers it.
 //
 // In a location to which nginx has redirected a request, nginx always escapes the path that it passes on. In other
-// locations, nginx passes some characters on as the client wrote them, escaped or not. $uri does not distinguish
-// these two forms. As dispatch redirects every request, nginx always passes $uri on in one form.
+// locations, nginx passes some characters on as the client wrote them, escaped or not. $uri does not distinguish these
+// two forms. Because dispatch redirects every request, nginx always passes $uri on in one form.
 func dispatch(place conf.Argument, first ...conf.Directive) conf.Directive {
 	return location("/", slices.Concat(
 		first, orAt(place), conf.Block{conf.D("return", conf.Literal("418"))})...)
@@ -179,9 +179,9 @@ func (s site) asksFirst() bool {
 	return s.hasSlices()
 }
 
-// found returns the location for the second request to a pod, which has answered the first that it has the object. With
-// slices, the pod has answered for the first slice only. The other slices may take as long as an origin, so the result
-// is then the location fetch.
+// found returns the location for the second request to a pod, after the pod has answered the first request that it has
+// the object. With slices, the pod has answered for the first slice only. The other slices may take as long as an
+// origin, so the result is then the location fetch.
 func (s site) found(found, fetch string) string {
 	if s.asksFirst() && !s.hasSlices() {
 		return found
@@ -244,8 +244,8 @@ func (p hops) look(h hop) conf.Directive {
 // pod may take for the header, and between two reads of the body.
 //
 // If the stand-in does not fetch the object either, the request has used many of the redirects that nginx allows. So
-// it goes to the location waiting of its disk, which fails over to the origin at once. This requires a pod with a
-// disk.
+// the request goes to the location "waiting" for its disk, which fails over to the origin at once. This requires a pod
+// with a disk.
 func (p hops) fetch(h hop, name string, patience time.Duration) conf.Directive {
 	last := h.look == onStandIn && len(p.disks) > 0
 	if last {

@@ -12,13 +12,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// start runs nginx with threeDisks, changed by some functions, and an origin.
+// start runs an origin, and nginx with the spec threeDisks after the given changes.
 func start(t *testing.T, handler http.HandlerFunc, changes ...func(*v1alpha1.CacheNodeSpec)) *nginxtest.Nginx {
 	t.Helper()
 	return startEdited(t, asRendered, handler, changes...)
 }
 
-// startEdited does what start does, with a configuration that is edited.
+// startEdited does the same as start, but edit changes the rendered configuration.
 func startEdited(
 	t *testing.T, edit func(text string) string, handler http.HandlerFunc, changes ...func(*v1alpha1.CacheNodeSpec),
 ) *nginxtest.Nginx {
@@ -45,7 +45,7 @@ func startEdited(
 	return n
 }
 
-// startWith does what start does, for tests that only need a client.
+// startWith does the same as start, for tests that only need a client.
 func startWith(t *testing.T, handler http.HandlerFunc, changes ...func(*v1alpha1.CacheNodeSpec)) *http.Client {
 	t.Helper()
 	return start(t, handler, changes...).Client()

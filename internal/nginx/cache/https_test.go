@@ -20,7 +20,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestHTTPSOrigin runs a TLS origin whose certificate is right, of another authority, or for another name.
+// TestHTTPSOrigin runs a TLS origin. Its certificate is the right one, or comes from another authority, or is for
+// another name.
 func TestHTTPSOrigin(t *testing.T) {
 	t.Parallel()
 	authority, key := newAuthority(t)

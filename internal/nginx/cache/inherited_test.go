@@ -12,10 +12,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// TestInheritedLists checks each location with a proxy_pass_header or proxy_hide_header of its own, which replaces the
-// list of its server: Date is passed on everywhere, no location of the gateway that asks the origin passes on the
-// headers that the gateway sets, and none passes on headers of our own names. The servers that clients, pods and caches
-// reach have these in their own lists, too.
+// TestInheritedLists checks each location that has its own proxy_pass_header or proxy_hide_header, because such a list
+// replaces the list of the server. Every location must pass Date on. No location of the gateway that asks the origin
+// may pass on the headers that the gateway sets. No location may pass on headers with CacheNode's own names. The
+// servers that clients, pods and caches reach must have these names in their own lists too.
 func TestInheritedLists(t *testing.T) {
 	t.Parallel()
 	for golden, file := range goldenFiles(t) {
@@ -43,7 +43,8 @@ func TestInheritedLists(t *testing.T) {
 	}
 }
 
-// ownLists says what is missing in the lists of a location, if it has any.
+// ownLists returns a text that says what is missing in the lists of a location; "" if nothing is missing or there are
+// no lists.
 func ownLists(location statement) string {
 	lists := map[string][]string{}
 	for _, s := range location.block {
@@ -62,10 +63,11 @@ func ownLists(location statement) string {
 	return ""
 }
 
-// passedOnTwice are the gateway's locations whose responses pass through another of its locations, which hides.
+// passedOnTwice are the gateway's locations whose responses pass through another location of the gateway. The other
+// location hides the headers.
 var passedOnTwice = []string{"@expired", "@fetch", "@fetch_again", "@try"}
 
-// ownNamesLeftOut says which of our own names a list does not have.
+// ownNamesLeftOut returns a text with one of CacheNode's own names that a list lacks; "" if the list has all names.
 func ownNamesLeftOut(hides []string) string {
 	for _, name := range foreign {
 		public := []string{"X-CacheNode-Shared", "X-CacheNode-Cache-Control", "X-Cache", "X-Cache-Disk", "X-Cache-Hop"}
@@ -76,7 +78,8 @@ func ownNamesLeftOut(hides []string) string {
 	return ""
 }
 
-// serverList says what is missing in the list of a server. One that asks nobody for a response needs none.
+// serverList returns a text that says what is missing in the list of a server. A server that gets no responses from
+// other servers needs no list.
 func serverList(server statement) string {
 	var hides []string
 	asks := false
@@ -84,7 +87,7 @@ func serverList(server statement) string {
 		switch s.words[0] {
 		case "proxy_hide_header":
 			hides = append(hides, s.words[1])
-		case "listen": // the door's port is any other
+		case "listen": // any other address belongs to a door or the gateway
 			private := []string{strconv.Itoa(layout.PrivatePort), "unix:" + layout.PromoterSocket, "unix:" + layout.DisksSocket}
 			asks = asks || !slices.Contains(private, s.words[1])
 		case "return":

@@ -13,8 +13,8 @@ const jsonFormat = "cachenode_json"
 
 // LogField is a field of a line in the JSON access log.
 type LogField struct {
-	// Name is the name of the field. Variable is the nginx variable with its value; "" if each log format has its own
-	// text.
+	// Name is the name of the field. Variable is the nginx variable with the field's value; "" if each log format has its
+	// own text.
 	Name, Variable string
 	// IsNumber is false for a string.
 	IsNumber bool

@@ -14,8 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestJSONLogOverHops checks that a line says how another pod got the response, which pod that was, and how long it
-// took, and that its time is not taken for the origin's.
+// TestJSONLogOverHops checks that a line shows how another pod got the response, which pod that was, and how long it
+// took. The time of the pod must not appear as the time of the origin.
 func TestJSONLogOverHops(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 2, sharded("  memoryTier: {enabled: false}\n  logs: {access: Stdout, format: JSON}\n"))
@@ -62,7 +62,7 @@ func TestJSONLogOverHops(t *testing.T) {
 	}
 }
 
-// loggedLines waits for so many lines of the access log in JSON, and parses them.
+// loggedLines waits for the given number of lines in the JSON access log, and parses them.
 func loggedLines(t *testing.T, n *nginxtest.Nginx, count int) (lines []map[string]any) {
 	t.Helper()
 	becomes(t, "enough lines", func() string { // the log comes from another process

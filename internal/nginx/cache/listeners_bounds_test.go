@@ -21,7 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// bound says what bounds the complete requests to a listener.
+// bound names what limits the number of complete requests to a listener.
 type bound string
 
 const (
@@ -30,8 +30,8 @@ const (
 	byClient bound = "limit_conn if the spec has listen.maxConnectionsPerClient"
 )
 
-// TestEveryListenerIsBounded lists the sockets that nginx opens, and checks that each server on one that is reached
-// from outside the pod has time-outs for incomplete requests, and a bound for complete ones.
+// TestEveryListenerIsBounded lists the sockets that nginx opens. It checks each server on a socket that can be reached
+// from outside the pod. The server must have timeouts for incomplete requests, and a limit for complete requests.
 func TestEveryListenerIsBounded(t *testing.T) {
 	t.Parallel()
 	known := map[string]bound{
@@ -85,21 +85,21 @@ func lacks(server statement, by bound, limitsClients bool) (list []string) {
 			list = append(list, name)
 		}
 	}
-	answers := has(server.block, "location") // another one only says that the host is wrong
+	answers := has(server.block, "location") // a server without a location only answers that the host is wrong
 	if answers && (by == byZone || by == byClient && limitsClients) && !has(server.block, "limit_conn") {
 		list = append(list, "limit_conn")
 	}
 	return list
 }
 
-// fewConnections gives a pod so many connections and one worker.
+// fewConnections is the number of connections that withFewConnections gives to a pod. The pod gets one worker.
 const fewConnections = 128
 
 func withFewConnections(_ int, in *cache.Input, _ func(string, []byte)) {
 	in.Spec.Listen.MaxConnections, in.Facts.Cores = new(int32(fewConnections)), 1
 }
 
-// serves checks that a client of a pod is served.
+// serves checks that a client of the first pod gets status 200.
 func serves(t *testing.T, p *pods, path, when string) {
 	t.Helper()
 	r, _ := ask(t, p.nginx[0].Client(), http.MethodHead, "http://127.0.0.1:8080"+path)
@@ -108,8 +108,8 @@ func serves(t *testing.T, p *pods, path, when string) {
 	}
 }
 
-// TestVersionIsTheRunningOne checks that the private server keeps no connection: it would lead to an old worker for a
-// while after a reload, which answers with its own version.
+// TestVersionIsTheRunningOne checks that the private server keeps no connection open. After a reload, a kept connection
+// would lead to an old worker for some time, and this worker answers with its own version.
 func TestVersionIsTheRunningOne(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 1, sharded(""))
@@ -127,10 +127,11 @@ func TestVersionIsTheRunningOne(t *testing.T) {
 	}
 }
 
-// endless is the path of an object that is larger than what sockets hold.
+// endless is the path of an object that is larger than the buffers of sockets.
 const endless = "/endless"
 
-// unread begins count requests of one address for the object endless, and counts the beginnings of the answers.
+// unread sends the given number of requests for the object endless, and reads only the first line of each response. It
+// counts the responses by their status.
 func unread(t *testing.T, count int, dial func() (net.Conn, error)) map[string]int {
 	t.Helper()
 	answers := map[string]int{}
@@ -149,7 +150,7 @@ func unread(t *testing.T, count int, dial func() (net.Conn, error)) map[string]i
 	return answers
 }
 
-// withEndless returns pods of which the one that owns the object endless has stored it.
+// withEndless returns pods, and the pod that owns the object endless. The owner has stored this object.
 func withEndless(t *testing.T, count int) (p *pods, owner int) {
 	t.Helper()
 	p = newPods(t, count, sharded("  memoryTier: {enabled: false}\n"), withFewConnections)
@@ -167,8 +168,9 @@ func withEndless(t *testing.T, count int) (p *pods, owner int) {
 	return p, owner
 }
 
-// TestEndlessRequestsOfPods checks that requests of a pod which never end leave connections to clients, and to another
-// pod. One too many gets no answer from the port where an answer is about the object.
+// TestEndlessRequestsOfPods checks that requests of a pod that never end leave connections for clients and for another
+// pod. Beyond the limit, a request gets status 503 from the lookup port. The peer port gives no answer, because any
+// answer of this port is about the object.
 func TestEndlessRequestsOfPods(t *testing.T) {
 	t.Parallel()
 	for port, beyond := range map[int]string{8088: "HTTP/1.1 503", 8089: ""} {
@@ -192,8 +194,8 @@ func TestEndlessRequestsOfPods(t *testing.T) {
 	}
 }
 
-// TestPodAtItsBound checks that the clients of a pod which may ask the owner of a key for nothing more are served by
-// the pod itself.
+// TestPodAtItsBound checks a pod that has reached its limit of requests to the owner of a key. The pod itself then
+// serves its clients.
 func TestPodAtItsBound(t *testing.T) {
 	t.Parallel()
 	p, owner := withEndless(t, 2)
@@ -209,8 +211,8 @@ func TestPodAtItsBound(t *testing.T) {
 	}
 }
 
-// TestStrangersAtPeerPorts checks that nobody without a certificate takes connections from clients at the ports for
-// pods: neither by asking for something nor by asking for nothing.
+// TestStrangersAtPeerPorts checks that strangers without a certificate cannot use up the connections for clients
+// through the ports for pods. They try it with requests, and with connections on which they send no request.
 func TestStrangersAtPeerPorts(t *testing.T) {
 	t.Parallel()
 	_, secret := certificates(t)

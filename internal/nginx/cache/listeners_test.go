@@ -32,7 +32,7 @@ func overTLS(spec *v1alpha1.CacheNodeSpec) {
 
 func text(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "text") }
 
-// TestHTTP2 asks with curl, which says which version of HTTP it got.
+// TestHTTP2 sends requests with curl, which prints the version of HTTP that was used.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	for on, want := range map[bool]string{true: "2 MISS", false: "1.1 MISS"} {
@@ -45,7 +45,8 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestReloadUnderHTTP2 checks that a reload costs no request of a client that has many in progress on one connection.
+// TestReloadUnderHTTP2 checks that no request fails when nginx reloads while a client has many requests in progress on
+// one connection.
 func TestReloadUnderHTTP2(t *testing.T) {
 	t.Parallel()
 	n := start(t, text, overTLS)
@@ -134,7 +135,8 @@ func TestHTTP3(t *testing.T) {
 	}
 }
 
-// TestClientAddress checks which address the origin and the limit see, from a trusted load balancer and from another.
+// TestClientAddress checks which client address the origin gets and which address the limit counts. It does so for a
+// trusted load balancer, and for a load balancer that is not trusted.
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -208,8 +210,8 @@ func logged(t *testing.T, n *nginxtest.Nginx) map[string]any {
 	return loggedLines(t, n, 1)[0]
 }
 
-// TestJSONLog checks the fields of a line, and that no client can break its form. One header contains a byte that is
-// not valid UTF-8.
+// TestJSONLog checks the fields of a line, and that no client can make the line invalid JSON. One header contains a
+// byte that is not valid UTF-8.
 func TestJSONLog(t *testing.T) {
 	t.Parallel()
 	n := start(t, text, inMemory, func(spec *v1alpha1.CacheNodeSpec) {

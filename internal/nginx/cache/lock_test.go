@@ -66,7 +66,7 @@ func TestOneSlowObject(t *testing.T) {
 				if _, err := fmt.Sscan(count, &requests); err != nil {
 					t.Fatalf("%q: %v", status, err)
 				}
-				if requests < clients+2 { // the question to the origin passes the gateway, and this request counts, too
+				if requests < clients+2 { // the gateway's request to the origin counts too, and so does this one
 					return status
 				}
 				return "all have asked"

@@ -36,7 +36,7 @@ func exchange(t *testing.T, n *nginxtest.Nginx, address string, requests ...stri
 	return statuses, bodies
 }
 
-// TestControlCharacters checks that every server refuses a path that has them when it is decoded.
+// TestControlCharacters checks that every server refuses a path whose decoded form contains control characters.
 func TestControlCharacters(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 2, sharded(nginxtest.MemoryTier("minUses: 100")))
@@ -60,15 +60,15 @@ func TestControlCharacters(t *testing.T) {
 	}
 }
 
-// TestKeyAndRequestLineAgree checks that two requests with one key reach the origin in one form.
+// TestKeyAndRequestLineAgree checks that requests with the same key reach the origin with the same URI.
 func TestKeyAndRequestLineAgree(t *testing.T) {
 	t.Parallel()
 	const uri, requestURI = "key: [Scheme, Host, URI, Args]", "key: [Scheme, Host, RequestURI]"
 	for name, tt := range map[string]struct {
 		policy string
-		// paths have one key; none of them is the same as text.
+		// paths are different texts, but all of them have the same key.
 		paths []string
-		// want is what the origin gets for each of them; "" for 400.
+		// want is the URI that the origin gets for each path; "" if nginx answers with 400.
 		want string
 	}{
 		"a raw backslash":   {uri, []string{`/a\b`, "/a%5Cb", "/a%5cb"}, "/a%5Cb"},
@@ -87,7 +87,7 @@ func TestKeyAndRequestLineAgree(t *testing.T) {
 			"Sharded": "  routing: {mode: Sharded, tls: \"Off\"}\n",
 		} {
 			if strings.Contains(tt.policy, uri) && routing == "a memory tier" {
-				continue // there is none with URI in the key
+				continue // there is no memory tier with URI in the key
 			}
 			t.Run(name+", "+routing, func(t *testing.T) {
 				t.Parallel()

@@ -103,7 +103,8 @@ func (n node) memoryCache() conf.Block {
 	}
 }
 
-// memoryTier returns the directives that the tier needs beside its cache and the locations of the public server.
+// memoryTier returns the directives that the tier needs in addition to its cache and the locations of the public
+// server.
 //
 // nginx first looks a request up in memory. Without a hit there, the lookup fails because it has no upstream, and
 // error_page sends the request to its disk. A hit on the disk is then served in the same way as without the tier.

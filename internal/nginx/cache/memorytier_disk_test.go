@@ -19,8 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// TestMemoryTierAndFailingDisk checks that another disk stands in for a failed one with a memory tier too, and that
-// objects in memory need neither disk.
+// TestMemoryTierAndFailingDisk checks that another disk stands in for a failed disk if there is a memory tier. Objects
+// in memory need neither of the two disks.
 func TestMemoryTierAndFailingDisk(t *testing.T) {
 	t.Parallel()
 	n, config := threeDisksWithTier(t, "minUses: 2")
@@ -103,7 +103,8 @@ func TestDiskThatFailsTheTier(t *testing.T) {
 }
 
 // TestMemoryTierAndHangingDisk checks that requests for objects in memory do not wait for a disk that hangs, neither
-// while a copy is fresh nor while it is renewed. The renewal of one object does not wait for that of another.
+// while a copy is fresh nor while it is renewed. The renewal of one object does not wait for the renewal of another
+// object.
 func TestMemoryTierAndHangingDisk(t *testing.T) {
 	t.Parallel()
 	l, err := lab.New("")

@@ -11,7 +11,7 @@ import (
 )
 
 // TestCopiesLifetime checks for how long an object is copied into memory: for maxExtraAge, or for its own lifetime if
-// that is shorter, and not at all if it is only some seconds or a date.
+// that is shorter. The object is not copied if its lifetime is only some seconds, or is given as a date.
 func TestCopiesLifetime(t *testing.T) {
 	t.Parallel()
 	const date = "Thu, 01 Jan 2037 00:00:00 GMT"
@@ -59,7 +59,7 @@ func TestCopiesLifetime(t *testing.T) {
 				spec.Cache.Valid = []v1alpha1.Validity{{Status: []v1alpha1.StatusCode{200}, For: test.valid}}
 			})
 			var got string
-			becomes(t, "HIT", func() string { // an object of a second can have expired before it is asked for
+			becomes(t, "HIT", func() string { // an object that is fresh for a second may expire before the next request
 				r, _ := ask(t, client, http.MethodGet, example)
 				copied, _ := ask(t, client, http.MethodGet, "http://nginx-disks.sock/object")
 				got = copied.Header.Get("X-Accel-Expires")
@@ -85,7 +85,7 @@ func TestShortLivedStaysOnDisk(t *testing.T) {
 				t.Fatalf("an object that is fresh for %s s is in memory", seconds)
 			}
 		}
-		r, _ := ask(t, client, http.MethodGet, example+"?seconds=60") // asked for as often
+		r, _ := ask(t, client, http.MethodGet, example+"?seconds=60") // requested equally often
 		return place(r)
 	})
 }

@@ -154,7 +154,7 @@ func (k core) copyMap() conf.Block {
 func (m tier) ownersCopy() conf.Block {
 	block := append(conf.Block{
 		m.toPeer(m.lookupName() + "${" + ownerVariable[1:] + "}_" + diskVariable),
-		// This time also limits the pause between two reads of a body. No client waits for it.
+		// This timeout also applies between two reads of a body. No client waits for this request.
 		conf.D("proxy_read_timeout", conf.Time(3*m.hopTimeout())),
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
 		conf.D("proxy_ignore_headers", accelHeaders()...),

@@ -54,9 +54,9 @@ func place(r *http.Response) string {
 	return r.Header.Get("X-Cache") + " " + strings.TrimRight(r.Header.Get("X-Cache-Disk"), "123")
 }
 
-// threeDisksWithTier prepares nginx's files for threeDisks with a memory tier, which is given in YAML. Workers wait for
-// each other as long as a test does. An object may be copied as often as a busy machine lets it be asked for before its
-// first copy is there.
+// threeDisksWithTier prepares nginx's files for threeDisks with a memory tier. tier contains the tier's fields as YAML.
+// Workers wait for each other as long as a test may take. The limit on copies of one object is very high, because many
+// requests may come before the first copy exists on a busy machine.
 func threeDisksWithTier(t *testing.T, tier string) (*nginxtest.Nginx, cache.Config) {
 	t.Helper()
 	n := nginxtest.New(t)
@@ -73,7 +73,7 @@ type tiered struct {
 	client *http.Client
 
 	mutex sync.Mutex
-	// asked has the requests that the origin got, version what it says in its answers, by path.
+	// asked counts the requests that the origin got, by path. version is the version in the origin's responses, by path.
 	asked, version map[string]int
 }
 
@@ -107,7 +107,7 @@ func (m *tiered) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.HasPrefix(r.URL.Path, "/chunked") {
 		w.(http.Flusher).Flush()
-	} else { // Go itself tells only that of a short body
+	} else { // Go itself sends the length only for a short body
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	if strings.HasPrefix(r.URL.Path, "/missing") {
@@ -123,7 +123,7 @@ func (m *tiered) requests(path string) int {
 	return m.asked[path]
 }
 
-// change makes the origin say another version for a path, and returns how it says so.
+// change makes the origin send a new version for a path, and returns the text that names this version.
 func (m *tiered) change(path string) string {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -159,14 +159,14 @@ func (m *tiered) hot(t *testing.T, path string, headers ...string) (places []str
 	return places
 }
 
-// expire has both copies of an object expire an hour ago.
+// expire makes both copies of an object look as if they had expired an hour ago.
 func (m *tiered) expire(t *testing.T, path string) {
 	t.Helper()
 	expireInMemory(t, m.Nginx, "http://www.example.com"+path)
 }
 
-// TestMemoryTier checks that hot objects and no others are served from memory, as they are on the disks, and for a
-// bounded time.
+// TestMemoryTier checks that only hot objects are served from memory, and only for a limited time. They must be the
+// same as on the disks.
 func TestMemoryTier(t *testing.T) {
 	t.Parallel()
 	m := newTiered(t, "minUses: 2, maxObjectSize: 2000")
@@ -211,7 +211,7 @@ func TestMemoryTier(t *testing.T) {
 				if places := get(); strings.Contains(fmt.Sprint(places), "memory") {
 					t.Fatalf("it came from %q", places)
 				}
-				from, _, _ := m.get(t, http.MethodGet, "/beside"+path) // is asked for less often
+				from, _, _ := m.get(t, http.MethodGet, "/beside"+path) // is requested less often
 				return from
 			})
 			if places := get(); strings.Contains(fmt.Sprint(places), "memory") {
@@ -229,8 +229,8 @@ func TestMemoryTier(t *testing.T) {
 		for range 8 {
 			clients.Go(func() {
 				for range 20 {
-					// Now and then a request that comes when the renewal ends is answered by the disk. That none waits while it
-					// is under way is what TestMemoryTierAndHangingDisk shows.
+					// Sometimes the disk answers a request that comes when the renewal ends. TestMemoryTierAndHangingDisk shows that
+					// no request waits during the renewal.
 					from, _, _ := m.get(t, http.MethodGet, "/copied")
 					if !strings.HasSuffix(from, " memory") && from != "HIT disk" {
 						t.Errorf("it came from %s", from)
@@ -279,7 +279,7 @@ func TestMemoryTier(t *testing.T) {
 	t.Run("what its disk has no longer is old for a moment, and then new", func(t *testing.T) {
 		m.hot(t, "/removed")
 		for _, path := range m.Cached("http://www.example.com/removed", "disk1", "disk2", "disk3") {
-			must(t, os.Remove(path)) // behind nginx's back
+			must(t, os.Remove(path)) // nginx does not know that the files are gone
 		}
 		is := m.change("/removed")
 		m.expire(t, "/removed")
@@ -338,7 +338,7 @@ func TestMemoryTier(t *testing.T) {
 	}
 }
 
-// TestNoRoom checks that what finds no room in memory is not copied with each request.
+// TestNoRoom checks that an object for which memory has no room is not copied with each request.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	n, config := threeDisksWithTier(t, "minUses: 2, maxObjectSize: 2000")
@@ -352,15 +352,15 @@ func TestNoRoom(t *testing.T) {
 	for range 100 {
 		ask(t, client, http.MethodGet, base+"/large")
 	}
-	// nginx counts the requests of clients, those to the promoter, and those for the copies alike: 100 from the client,
-	// at most 100 to the promoter, a few copies, and the question. Without a bound it would be 300.
+	// nginx counts all requests: 100 from the client, at most 100 to the promoter, a few for the copies, and the request
+	// for the count itself. Without a limit, the count would be 300.
 	if after, _ := requestsOf(t, n); after-before < 190 || after-before > 225 {
 		t.Errorf("nginx had %d requests for 100 of a client, want some 205", after-before)
 	}
 }
 
-// TestCopiesAreBounded checks that no more objects are copied at once than may be, whatever a client's headers say of
-// renewals. Renewals do not count, so that objects in memory stay there.
+// TestCopiesAreBounded checks that the limit on copies applies, even if a client sends the header that marks a renewal.
+// Renewals do not count, so that objects in memory stay there.
 func TestCopiesAreBounded(t *testing.T) {
 	t.Parallel()
 	n, config := threeDisksWithTier(t, "minUses: 1")
@@ -372,7 +372,8 @@ func TestCopiesAreBounded(t *testing.T) {
 	if _, err := fmt.Sscanf(after, "%dr/s", &rate); err != nil {
 		t.Fatal(err)
 	}
-	// So many at once, and then one a minute instead of as many a second: the test counts, and does not look at a clock.
+	// The limit allows a burst of copies, and then one copy a minute instead of many a second. So the test only counts,
+	// and does not measure time.
 	limit := fmt.Sprintf("zone=copies:1m rate=%dr/s", rate)
 	text := strings.Replace(oftenRenewed(config.Text), limit, "zone=copies:1m rate=1r/m", 1)
 	n.Configure(text, "disk1", "disk2", "disk3")
@@ -393,7 +394,7 @@ func TestCopiesAreBounded(t *testing.T) {
 		}
 		return len(inMemory)
 	}
-	// A request that comes before its object's copy is there counts, too.
+	// A request also counts if it comes before the copy of its object exists.
 	becomes(t, "enough", func() string {
 		if n := round(); n < rate/2 {
 			return fmt.Sprintf("%d of %d", n, rate)
@@ -410,13 +411,13 @@ func TestCopiesAreBounded(t *testing.T) {
 		expireInMemory(t, n, fmt.Sprintf("http://www.example.com/object/%d", i))
 	}
 	for i := range inMemory {
-		// If its renewal counted, it would not come back for a minute and more.
+		// If the renewal counted, the object would not come back to memory for more than a minute.
 		becomes(t, "HIT memory", func() string { return from(i) })
 	}
 }
 
-// TestMemoryTierOnOneDisk renders the least possible: one disk, and a minUses for which nginx accepts no burst. When
-// the disk is gone, objects in memory are still served, and the rest comes from the origin.
+// TestMemoryTierOnOneDisk tests the smallest configuration: one disk, and a minUses for which nginx accepts no burst.
+// When the disk is gone, objects in memory are still served, and all other objects come from the origin.
 func TestMemoryTierOnOneDisk(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)

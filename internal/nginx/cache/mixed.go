@@ -37,7 +37,7 @@ func (m gatewayMaps) mixedMaps() conf.Block {
 		return nil
 	}
 	// Both variables must have the same value for a file. So a part of the URL that is not in the key is in neither
-	// variable. The gateway's own request does not contain arguments that do not count.
+	// variable. The gateway's own request contains only the arguments that count.
 	host, args := conf.Expression(""), conf.Expression("$args")
 	hostInGateway := host
 	if m.keeps(v1alpha1.KeyHost) {

@@ -12,13 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tagged is an origin of files in slices.
+// tagged is an origin that serves files in slices.
 type tagged struct {
 	mutex sync.Mutex
 	asked int
-	// ranges are the Ranges that it got.
+	// ranges are the values of Range that the origin got.
 	ranges []string
-	// tag returns the entity tag in the answer to the request with a number.
+	// tag returns the entity tag for the response to a request. number is the number of the request.
 	tag func(r *http.Request, number int) string
 	// vary is the header Vary.
 	vary string
@@ -37,8 +37,8 @@ func (o *tagged) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("x", 4*mebi)))
 }
 
-// TestVariantsAreNoMix checks that variants of a URL, which have entity tags of their own, are still fetched in slices:
-// by Vary, and by arguments that are in the key.
+// TestVariantsAreNoMix checks that the variants of a URL are still fetched in slices, although they have different
+// entity tags. The variants differ by Vary, or by arguments that are in the key.
 func TestVariantsAreNoMix(t *testing.T) {
 	t.Parallel()
 	const path = "/video"
@@ -78,8 +78,8 @@ func TestVariantsAreNoMix(t *testing.T) {
 	}
 }
 
-// TestMixedTagsOfEachKey checks that the gateway notes a file under the name by which the cache looks for it, whatever
-// is in the key.
+// TestMixedTagsOfEachKey checks that the gateway notes a file under the same name under which the cache looks it up.
+// The test covers different kinds of keys.
 func TestMixedTagsOfEachKey(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ policy, path string }{

@@ -12,7 +12,7 @@ import (
 )
 
 // TestMixedTags checks that a file is served whole after the origin's servers have shown different entity tags for it.
-// nginx cuts the responses until then.
+// Until then, nginx cuts the responses.
 func TestMixedTags(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range map[string]string{
@@ -44,7 +44,7 @@ func TestMixedTags(t *testing.T) {
 			if cut == 0 {
 				t.Error("no response was cut: the origin's tags do not differ")
 			}
-			p.nginx[1].Cached("http://www.example.com"+path, "disk1", "disk2") // waits until the whole is stored
+			p.nginx[1].Cached("http://www.example.com"+path, "disk1", "disk2") // waits until the whole object is stored
 			before := asked.Load()
 			want := fmt.Sprint("200 ", len(body), " HIT")
 			for pod := range 2 {
@@ -59,7 +59,7 @@ func TestMixedTags(t *testing.T) {
 	}
 }
 
-// TestNewVersionIsNoMix checks that a file of which there are new versions is still fetched in slices.
+// TestNewVersionIsNoMix checks that a file is still fetched in slices after the origin has a new version of it.
 func TestNewVersionIsNoMix(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 1, sharded("  cache: {slice: {size: 1Mi}}\n"))

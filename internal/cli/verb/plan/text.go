@@ -90,8 +90,8 @@ func (m movement) amount() string {
 	return ", " + m.share(*m.Bytes)
 }
 
-// share returns a text that compares a number of bytes with the size of everything that is cached. An agent measures
-// its caches once a minute.
+// share returns a text that shows a number of bytes and, for comparison, the total size of all cached objects. An agent
+// measures its caches once a minute.
 func (m movement) share(bytes int64) string {
 	switch *m.Cached {
 	case 0:

@@ -15,16 +15,17 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// TestAwait checks how often the verb looks at a purge, when it says what the purge waits for, and how it ends.
+// TestAwait checks how often the verb reads the CachePurge, when it prints what the purge waits for, and how the wait
+// ends.
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		ends        int // the look at which the purge is applied; 0: never
+		ends        int // the number of the read that finds the purge applied; 0: never
 		looks       [2]int
 		said, error string
 	}{
 		"at once":     {ends: 1, looks: [2]int{1, 1}},
-		"in a moment": {ends: 20, looks: [2]int{20, 20}}, // within a second: nothing is said
+		"in a moment": {ends: 20, looks: [2]int{20, 20}}, // within a second: the verb prints nothing
 		"after long":  {ends: 60, looks: [2]int{60, 60}, said: "cachepurge/edge-1: edge-0: it waits\n"},
 		"not in time": {looks: [2]int{80, 120}, said: "cachepurge/edge-1: edge-0: it waits\n", error: "is not applied yet"},
 	} {

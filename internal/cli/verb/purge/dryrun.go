@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// dryRun shows how much of what the pods have cached now a purge would match.
+// dryRun prints, for each pod, the number and the size of the cached objects that a purge would match now.
 func (o *options) dryRun(ctx context.Context, cluster *connect.Cluster, out io.Writer) error {
 	stores, problems, err := podobjects.Ask(ctx, cluster, o.spec.CacheNode, objects.Query{Target: purge.TargetOf(o.spec)})
 	if err != nil {
@@ -38,14 +38,14 @@ func (o *options) dryRun(ctx context.Context, cluster *connect.Cluster, out io.W
 	return podobjects.Incomplete(problems)
 }
 
-// dry is the output of a dry run for programs.
+// dry is the output of --dry-run in the formats for programs.
 type dry struct {
 	Pods []dryPod `json:"pods"`
 	// Problems says what is missing from the result. If there are problems, the exit code is 1.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// dryPod contains what the purge would match in a pod, or in all pods for the name "all".
+// dryPod contains what the purge would match in a pod. If the name is "all", it contains the totals of all pods.
 type dryPod struct {
 	Name   string        `json:"name"`
 	Disks  objects.Total `json:"disks"`
@@ -60,13 +60,13 @@ func dryOutcome(stores []podobjects.Store, problems []string) dry {
 	return told
 }
 
-// finding contains what a pod has on its disks and in memory.
+// finding contains the totals of what the purge would match in a pod, on the disks and in memory.
 type finding struct {
 	pod           string
 	disks, memory objects.Total
 }
 
-// findings returns the sums of what the stores have, by pod. The last item is the sum of all pods.
+// findings returns the totals of each pod's stores. The last item contains the totals of all pods.
 func findings(stores []podobjects.Store) (list []finding) {
 	all := finding{pod: "all"}
 	for _, s := range stores { // the stores of a pod are adjacent

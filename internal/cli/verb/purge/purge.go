@@ -1,6 +1,6 @@
 // Package purge implements the plugin's verb that purges objects.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package purge
 
 import (
@@ -145,7 +145,7 @@ func (o *options) check() error {
 
 // run creates the CachePurge and waits for it.
 func (o *options) run(ctx context.Context, c client.Client, namespace string, out, progress io.Writer) error {
-	// A CachePurge for a CacheNode that does not exist would wait for this CacheNode.
+	// A CachePurge whose CacheNode does not exist would wait until somebody creates the CacheNode.
 	cacheNode := &v1alpha1.CacheNode{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.spec.CacheNode}, cacheNode); err != nil {
 		return err
@@ -191,14 +191,15 @@ func (o *options) tell(out io.Writer, cp *v1alpha1.CachePurge, took time.Duratio
 	return err
 }
 
-// pollInterval is the time between the first reads of the CachePurge; later reads are less frequent. patience is the
-// time for which await prints nothing, and also the longest time between two reads.
+// pollInterval is the time between the first reads of the CachePurge; later reads are less frequent. During the time
+// patience, await prints nothing. The same constant is the longest time between two reads.
 const (
 	pollInterval = 25 * time.Millisecond
 	patience     = time.Second
 )
 
-// await waits for the phase. It prints what the purge waits for whenever that has changed.
+// await waits until the purge has the phase that --wait names. Whenever the reason for the wait changes, it prints the
+// new reason.
 func (o *options) await(ctx context.Context, c client.Client, cp *v1alpha1.CachePurge, progress io.Writer) error {
 	begun, said := time.Now(), ""
 	for {

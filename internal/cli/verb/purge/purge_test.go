@@ -36,7 +36,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestSpec checks what the flags become.
+// TestSpec checks the spec that results from the flags.
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	o := &options{soft: true, wait: untilApplied, ttl: 90 * time.Second, output: &output.Flag{}}
@@ -49,7 +49,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// TestTell checks that the verb says what to expect until the purge settles, and what it says to programs.
+// TestTell checks that the verb prints what to expect until the purge settles. It also checks the output for programs.
 func TestTell(t *testing.T) {
 	t.Parallel()
 	cp := &v1alpha1.CachePurge{Status: v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeApplied, Files: 2, Bytes: 10}}

@@ -1,8 +1,8 @@
-// Package render implements the plugin's verb that shows what the operator would make of a CacheNode. It needs no
-// cluster.
+// Package render implements the plugin's verb that shows the nginx.conf or the objects that the operator would create
+// for a CacheNode. The verb needs no cluster.
 //
-// It may import the packages of the plugin, all pure packages, and apply, which defines what the operator would send.
-// Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. It may also import package apply, which defines what
+// the operator would send to the API server. New flags of the verb belong here.
 package render
 
 import (
@@ -154,8 +154,8 @@ func (o options) writeObjects(cacheNode effective.CacheNode, wanted agentapi.Rev
 	return nil
 }
 
-// readCABundle reads the file that stands for spec.origin.tls.caBundle. Without a file, the configuration differs
-// only in its revision, because the hash of the revision includes the bundle.
+// readCABundle reads the file that takes the place of spec.origin.tls.caBundle. Without this file, only the revision in
+// the configuration differs from the real one, because the revision's hash includes the bundle.
 func (o options) readCABundle(cacheNode *v1alpha1.CacheNode, warnings io.Writer) (string, error) {
 	tls := cacheNode.Spec.Origin.TLS
 	if tls == nil || tls.CABundle == nil {

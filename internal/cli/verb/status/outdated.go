@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// writeOutdated prints which pods are older than they should be. If there are no such pods, it prints nothing. Pods
-// that terminate do not count.
+// writeOutdated prints which pods run an agent or an nginx that is older than it should be. If there are no such pods,
+// it prints nothing. Pods that terminate do not count.
 func writeOutdated(out io.Writer, cacheNode *v1alpha1.CacheNode) {
 	c := meta.FindStatusCondition(cacheNode.Status.Conditions, v1alpha1.ConditionOutdated)
 	if c == nil || c.Status != "True" {

@@ -1,6 +1,6 @@
 // Package status implements the plugin's verb that shows each disk of each pod of a CacheNode.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package status
 
 import (
@@ -165,8 +165,8 @@ func (o options) write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map
 	return nil
 }
 
-// shown are the conditions to show if they are true. Ready is shown in any case, and Accepted is shown if it is
-// false.
+// shown lists the conditions that are printed only if they are true. Ready is always printed. Accepted is printed if it
+// is not true; otherwise, only its warnings are printed.
 var shown = []string{v1alpha1.ConditionDegraded, v1alpha1.ConditionEvictionsWait}
 
 // sayConditions prints the conditions that a person needs, and warnings. It returns the text that it has printed.

@@ -103,7 +103,7 @@ edge-2: the agent does not answer
 	}
 }
 
-// inForm returns the options with a form of output.
+// inForm returns the options with the given output format.
 func inForm(form string) options { return options{output: &output.Flag{Value: form}} }
 
 // TestRoutingForPrograms checks that the JSON output says how the pods share keys.
@@ -126,7 +126,7 @@ func TestRoutingForPrograms(t *testing.T) {
 	}
 }
 
-// TestOutdated checks that the table and the JSON output name pods that are older than they should be.
+// TestOutdated checks that the table and the JSON output name the pods with an agent or an nginx that is too old.
 func TestOutdated(t *testing.T) {
 	t.Parallel()
 	cacheNode := &v1alpha1.CacheNode{Status: v1alpha1.CacheNodeStatus{

@@ -11,15 +11,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
 )
 
-// routingRate contains the rates of a pod that shares keys, for each second between two reads of its metrics. Hops
-// and bytes are estimates for all requests.
+// routingRate contains the rates of a pod that shares keys, per second, measured between two reads of its metrics. The
+// numbers of hops and bytes are estimates for all requests.
 type routingRate struct {
 	pod                                                      string
 	share, peer, standIn, unanswered, bytes, filled, fetched float64
 }
 
 // routingRates returns the rates of the pods between two reads of their metrics. It returns nothing if no pod shares
-// its keys. It omits pods that are missing from one of the reads, and pods whose counters began again. It is pure.
+// its keys. It omits pods that are missing from one of the reads, and pods whose counters were reset between the reads.
+// It is pure.
 func routingRates(before, after map[string]podmetrics.Pod, elapsed time.Duration) (list []routingRate) {
 	shared := false
 	for _, pod := range slices.Sorted(maps.Keys(after)) {

@@ -33,8 +33,8 @@ type diskSummary struct {
 	FirstByte99 *latency `json:"firstByte99,omitempty"`
 }
 
-// latency is the time within which a share of the requests got their first byte, as a bound of the histogram. If
-// Above is true, the time is longer than Seconds, the highest bound.
+// latency is the time within which a share of the requests got their first byte. Seconds is a bound of the metrics'
+// histogram. If Above is true, Seconds is the highest bound, and the time is longer than that.
 type latency struct {
 	Seconds float64 `json:"seconds"`
 	Above   bool    `json:"above,omitempty"`

@@ -1,6 +1,6 @@
 // Package top implements the plugin's verb that shows what each disk does at the moment.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package top
 
 import (
@@ -141,7 +141,7 @@ type rate struct {
 }
 
 // rates returns what the disks did between two reads of their metrics. It omits pods that are missing from one of the
-// reads, and pods whose counters began again. It is pure.
+// reads, and pods whose counters were reset between the reads. It is pure.
 func rates(before, after map[string]podmetrics.Pod, elapsed time.Duration, byPod bool) []rate {
 	all := map[[2]string]*rate{}
 	for pod, numbers := range after {

@@ -71,7 +71,8 @@ edge-1   disk1   100.0        too few     0.0 MiB    ≤1ms             ≤1ms  
 	}
 }
 
-// TestForPrograms checks the names that scripts read, and that a ratio of few samples is left out.
+// TestForPrograms checks the field names that scripts read. It also checks that a ratio from too few samples is left
+// out.
 func TestForPrograms(t *testing.T) {
 	t.Parallel()
 	disks := []rate{

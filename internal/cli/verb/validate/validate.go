@@ -1,7 +1,7 @@
 // Package validate implements the plugin's verb that checks whether the operator would accept the CacheNodes in
 // files.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package validate
 
 import (

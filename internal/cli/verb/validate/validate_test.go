@@ -97,7 +97,8 @@ func TestForPrograms(t *testing.T) {
 	}
 }
 
-// TestPolicyWarnings checks that a CacheNode that only an operator with other flags allows is valid, with a warning.
+// TestPolicyWarnings checks a CacheNode that an operator with default flags does not allow. The verb calls it valid,
+// and prints a warning.
 func TestPolicyWarnings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "edge.yaml")
 	text := strings.Replace(good, "size: 1Gi", "size: 1Gi, localPath: {path: /srv/a}", 1)
