@@ -159,6 +159,7 @@ func TestScopedPermissions(t *testing.T) {
 			for _, resource := range rule.Resources {
 				unnamespaced := slices.Contains([]string{
 					"nodes", "persistentvolumes", "storageclasses", "tokenreviews", "subjectaccessreviews",
+					"namespaces", "gatewayclasses", "gatewayclasses/status", "customresourcedefinitions",
 				}, resource)
 				if unnamespaced != (kind == "ClusterRole") {
 					t.Errorf("%s %s has rights for %s", kind, name, resource)
@@ -170,7 +171,7 @@ func TestScopedPermissions(t *testing.T) {
 	// Two namespaces are watched. That of the release, "test", also has the rights for the lease. Two of the
 	// ClusterRoles' rights are those of the endpoint for purges.
 	inOther, in := count["Role cachenode-system"], count["Role test"]
-	if inOther == 0 || in != inOther+3 || count["ClusterRole "] != 7 {
+	if inOther == 0 || in != inOther+3 || count["ClusterRole "] != 11 {
 		t.Errorf("resources by kind and namespace: %v", count)
 	}
 }
