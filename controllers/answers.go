@@ -24,8 +24,8 @@ type answers struct {
 	// cached maps each disk to the total size of its caches in all pods, in bytes. Disks that are no longer in the spec
 	// are included.
 	cached map[string]int64
-	// unknown is true while this operator is new and the agent of a ready pod has returned neither an answer nor an
-	// error yet. The operator decides nothing during that time.
+	// unknown is true for a short time after the start of this operator, until each agent of a ready pod has returned an
+	// answer or an error. The operator decides nothing during that time.
 	unknown bool
 }
 
@@ -103,11 +103,10 @@ func sharesKeys(revision *agentapi.Revision) bool {
 	return revision != nil && revision.Spec.Routing.Mode == v1alpha1.RoutingSharded
 }
 
-// podAddresses returns the IPv4 addresses of the pods whose nginx runs, by pod name. These are the pods that are
-// ready, also while they are being deleted, and the pods whose agents have reported a revision that nginx runs. A pod
-// that is not ready can still serve, because its agent may hang. A pod whose nginx does not listen yet is left out.
-// Otherwise, a request from nginx in another pod would fail, and that nginx would send no more requests to this pod for
-// ten seconds.
+// podAddresses returns the IPv4 addresses of the pods whose nginx runs, by pod name. These are the ready pods, even if
+// they are being deleted, and the pods whose agents have reported a revision that nginx runs. A pod whose agent hangs
+// is not ready, but its nginx can still serve requests. A pod whose nginx does not listen yet is left out. Otherwise, a
+// request from nginx in another pod would fail, and that nginx would send no more requests to this pod for ten seconds.
 func podAddresses(pods []corev1.Pod, agents map[string]agents.Observation) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for i := range pods {
@@ -124,7 +123,7 @@ func podAddresses(pods []corev1.Pod, agents map[string]agents.Observation) map[s
 	return addresses
 }
 
-// hasNoNginx returns true for a pod whose nginx has not begun or has ended.
+// hasNoNginx returns true for a pod whose nginx container has not started yet or has ended.
 func hasNoNginx(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == layout.Container && (c.State.Waiting != nil || c.State.Terminated != nil)

@@ -20,9 +20,9 @@ func (r *CacheNodeReconciler) applier() apply.Applier {
 	return apply.Applier{Client: r.Client, Live: r.Live}
 }
 
-// apply writes the objects. If the API server calls an object invalid, the cause is in the spec. Objects that the API
-// server can refuse are checked before the first write, or are written first. So no part of a refused spec takes
-// effect.
+// apply writes the objects. If the API server rejects an object as invalid, the cause is in the spec. Objects that the
+// API server may reject are checked by a dry run before the first write, or are written first. So no part of a spec
+// with this fault takes effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, o observed, in manifest.Input) (done applied, err error) {
 	applier := r.applier()
 	applier.Absent = o.own.isAbsent
@@ -61,8 +61,8 @@ func (r *CacheNodeReconciler) apply(ctx context.Context, o observed, in manifest
 	return done, nil
 }
 
-// refused returns a problem of the spec if the error means that the object itself is invalid. The problem contains
-// the message of the API server. Any other error is returned as it is.
+// refused returns a problem of the spec if the error means that the object itself is invalid. The problem contains the
+// message of the API server. It returns any other error unchanged.
 func refused(err error) error {
 	if !apply.IsRefused(err) {
 		return err

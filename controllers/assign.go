@@ -51,8 +51,8 @@ func (r *CacheNodeReconciler) assign(
 }
 
 // annotate changes some of the operator's annotations on a pod and keeps the others. Any change makes the kubelet
-// refresh the pod's volumes at once, including the ConfigMap. A pod that was deleted or replaced since it was read is
-// left alone.
+// refresh the pod's volumes at once, including the ConfigMap. If the pod was deleted or replaced since it was read,
+// annotate changes nothing.
 func (r *CacheNodeReconciler) annotate(ctx context.Context, s scope, pod *corev1.Pod, told map[string]string) error {
 	annotations := map[string]string{naming.AnnotationRevision: pod.Annotations[naming.AnnotationRevision]}
 	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty, naming.AnnotationFleet} {
@@ -85,7 +85,8 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, s scope, pod *corev1
 	return err
 }
 
-// noted returns all annotations that a pod has after the operator has applied the annotations in ours.
+// noted returns all annotations of a pod after the operator has applied its own annotations. The parameter ours
+// contains the operator's own annotations.
 func noted(pod, ours map[string]string) map[string]string {
 	after := maps.Clone(pod)
 	if after == nil {

@@ -108,8 +108,7 @@ const (
 	// latestDelay, because the cache may have lost its watch.
 	lateDelay   = 200 * time.Millisecond
 	latestDelay = 30 * time.Second
-	// lateWarning is the minimum back-off for a log entry: with a shorter back-off, a pass does not log that the cache
-	// lags behind.
+	// lateWarning is the back-off from which on a pass logs that the cache lags behind.
 	lateWarning = 5 * time.Second
 )
 
@@ -120,12 +119,12 @@ const (
 	lateFailureAfter = 2 * time.Minute
 )
 
-// Reconcile brings the objects of one CacheNode to the state that its spec asks for. If the spec is wrong or a
-// referenced object is missing, Reconcile sets a condition and returns no error. The next change of the spec or of
-// the referenced object starts a new pass.
+// Reconcile changes the objects of one CacheNode toward the state that its spec asks for. If the spec is wrong or a
+// referenced object is missing, Reconcile sets a condition and returns no error. The next change of the spec or of the
+// referenced object starts a new pass.
 func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if len(r.Cluster.Namespaces) > 0 && !slices.Contains(r.Cluster.Namespaces, request.Namespace) {
-		return reconcile.Result{}, nil // an event of a volume of another operator
+		return reconcile.Result{}, nil // caused by an event of another operator's volume
 	}
 	cacheNode := &v1alpha1.CacheNode{}
 	if err := r.Get(ctx, request.NamespacedName, cacheNode); err != nil {
@@ -158,8 +157,8 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 }
 
 // run executes the phases of a pass. The phases that keep pods running are executed even if the spec is not accepted.
-// The phases that carry out the spec stop at the first error, so no part of a spec that is not accepted is applied.
-// The status is written at the end, also after an error.
+// The phases that carry out the spec stop at the first error, so no part of a spec that is not accepted is applied. The
+// status is written at the end, even after an error.
 func (r *CacheNodeReconciler) run(ctx context.Context, s scope) (lasting, time.Duration, error) {
 	p := &finished{pass: pass{scope: s}}
 	var err error
@@ -209,7 +208,7 @@ func withoutStale(err error) error {
 	return without(err, func(err error) bool { return errors.Is(err, apply.ErrStale) })
 }
 
-// without removes the errors for which leave returns true from a joined error, and returns the other errors.
+// without returns the errors in a joined error, except the errors for which the function leave returns true.
 func without(err error, leave func(error) bool) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error

@@ -142,7 +142,7 @@ func TestReconcile(t *testing.T) {
 		}
 		o.get(cacheNode)
 		before := cacheNode.DeepCopy()
-		cacheNode.Annotations = map[string]string{v1alpha1.AnnotationRestart: "1"} // as the user asks
+		cacheNode.Annotations = map[string]string{v1alpha1.AnnotationRestart: "1"} // a user requests a restart
 		must(t, o.client.Patch(ctx, cacheNode, client.MergeFrom(before)))
 		o.eventually(func() string {
 			if o.get(set); set.Spec.Template.Spec.InitContainers[0].Image == "localhost/cachenode-operator:next" {
@@ -198,7 +198,7 @@ func TestReconcile(t *testing.T) {
 		o.get(service)
 		version := service.GetResourceVersion()
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
-			s.Service.Port = ptr.To[int32](8888) // right by itself, but part of a spec that is refused
+			s.Service.Port = ptr.To[int32](8888) // valid, but in the same spec as an invalid value
 			s.Pod.NodeSelector = map[string]string{"a": "not a label value"}
 		})
 		o.becomes(cacheNode, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
@@ -260,7 +260,7 @@ func TestReconcile(t *testing.T) {
 	})
 }
 
-// ownersAreKnown waits until the agents of both pods have said that they know who owns keys. The status then says it.
+// ownersAreKnown waits until the status shows that the agents of both pods have reported the current owners of keys.
 func (o *operator) ownersAreKnown(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	o.eventually(func() string {
@@ -294,12 +294,12 @@ func children(cacheNode *v1alpha1.CacheNode) []client.Object {
 	return objects
 }
 
-// TestCreation checks that the objects of a new CacheNode are created without a read first, and that a field that is
-// removed from the spec is removed from them.
+// TestCreation checks that the operator creates the objects of a new CacheNode without reading them first. It also
+// checks that a field that is removed from the spec is removed from the objects.
 func TestCreation(t *testing.T) {
 	t.Parallel()
 	o := startOperator(t, apiserver.Shared(t))
-	first := o.create(strings.Replace(edge, "name: edge", "name: first", 1)) // starts all caches
+	first := o.create(strings.Replace(edge, "name: edge", "name: first", 1)) // starts all informers
 	o.becomes(first, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.settle(first)
 	o.requests.take()
@@ -308,13 +308,13 @@ func TestCreation(t *testing.T) {
 	made, created := children(cacheNode), 0
 	sent := o.requests.all()
 	reported := slices.IndexFunc(sent, func(s string) bool { return strings.HasSuffix(s, "/status") })
-	for _, s := range sent[:max(reported, 0)] { // later the cache may lag behind
+	for _, s := range sent[:max(reported, 0)] { // later reads are allowed, because the cache may lag behind
 		if isRead(s) {
 			t.Errorf("there was a question before: %s", s)
 		}
 		created++
 	}
-	if created != len(made)+1 { // and a StatefulSet in a dry run
+	if created != len(made)+1 { // one more: a dry run for the StatefulSet
 		t.Errorf("%d creations of %d objects: %v", created, len(made), sent)
 	}
 
@@ -330,7 +330,7 @@ func TestCreation(t *testing.T) {
 		return "the annotation does not go"
 	})
 	set := made[0].(*appsv1.StatefulSet)
-	// The port is the key of an element of a list.
+	// The port is part of the key that identifies an element of the list of ports.
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Listen.Port = ptr.To[int32](9090) })
 	o.eventually(func() string {
 		o.get(set)
@@ -351,8 +351,8 @@ func TestCreation(t *testing.T) {
 	}
 }
 
-// TestNameTaken checks that an object of somebody else is neither changed nor adopted, so that it is not deleted with
-// the CacheNode either.
+// TestNameTaken checks that the operator neither changes nor adopts an object that belongs to somebody else. So such an
+// object is not deleted with the CacheNode.
 func TestNameTaken(t *testing.T) {
 	t.Parallel()
 	o := startOperator(t, apiserver.Shared(t))
@@ -377,7 +377,7 @@ func TestNameTaken(t *testing.T) {
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 }
 
-// BenchmarkReconcile measures a pass over an unchanged CacheNode, as most passes are.
+// BenchmarkReconcile measures a pass over an unchanged CacheNode. Most passes are of this kind.
 func BenchmarkReconcile(b *testing.B) {
 	o := startOperator(b, apiserver.Shared(b))
 	cacheNode := o.create(edge)

@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
-// TestEventsAreToldOnce checks that a pass over a CacheNode whose last status the cache does not show yet tells no
-// event again.
+// TestEventsAreToldOnce checks that a pass repeats no event while the informer cache does not yet show the status that
+// the operator wrote last.
 func TestEventsAreToldOnce(t *testing.T) {
 	t.Parallel()
 	cacheNode := func(version string) *v1alpha1.CacheNode {
@@ -52,7 +52,7 @@ func TestEventsAreToldOnce(t *testing.T) {
 	}
 }
 
-// TestSharingOfARefusedSpec checks that the status says who owns keys also while the spec is not accepted.
+// TestSharingOfARefusedSpec checks that the status shows which pods own keys, even while the spec is not accepted.
 func TestSharingOfARefusedSpec(t *testing.T) {
 	t.Parallel()
 	shares := &agentapi.Revision{}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestValidityOfAChain checks that a certificate counts as expired when one of its chain is.
+// TestValidityOfAChain checks that a certificate counts as expired when any certificate in its chain has expired.
 func TestValidityOfAChain(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -59,8 +59,8 @@ func (r *CacheNodeReconciler) certify(
 	return certificates, nil
 }
 
-// renewed returns the certificates that a Secret must contain, which may be nil. changed is false if the Secret
-// contains them already.
+// renewed returns the certificates that a Secret must contain. The Secret may be nil. changed is false if the Secret
+// contains these certificates already.
 func renewed(s scope, o observed, secret *corev1.Secret, shares bool, out *outcome) (
 	certificates map[string][]byte, changed bool, err error,
 ) {

@@ -19,7 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestRenewal checks that certificates are renewed for 200 days in which no edit of the spec takes effect.
+// TestRenewal checks that certificates are renewed during 200 days in which an edit of the spec waits or is not
+// accepted.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	restConfig := apiserver.Shared(t)
@@ -61,7 +62,7 @@ func TestRenewal(t *testing.T) {
 			sets := map[string]bool{}
 			for day := 0; day <= 200; day += 2 {
 				now := begun.Add(time.Duration(day) * 24 * time.Hour)
-				o.clock.FakePassiveClock.SetTime(now) // which wakes nobody
+				o.clock.FakePassiveClock.SetTime(now) // this starts no pass
 				o.queues.passes.after.Store(0)
 				o.look(cacheNode)
 				secret := &corev1.Secret{}
@@ -88,14 +89,14 @@ func TestRenewal(t *testing.T) {
 					sets[string(secret.Data[name])] = true
 				}
 			}
-			// One set at the start and three later, each of two certificates.
+			// One set of certificates at the start and three sets later. Each set has two certificates.
 			if len(sets) != 8 {
 				t.Errorf("%d certificates in 200 days, want 8", len(sets))
 			}
 			if o.get(cacheNode); !hasReason(cacheNode, tt.reason) {
 				t.Errorf("in the end: %s", describe(cacheNode))
 			}
-			o.stop() // a pass that is under way would recreate them
+			o.stop() // a pass that is under way would recreate the objects
 			must(t, o.client.Delete(context.Background(), cacheNode))
 			for _, child := range children(cacheNode) {
 				must(t, client.IgnoreNotFound(o.client.Delete(context.Background(), child)))
@@ -114,7 +115,7 @@ func hasReason(cacheNode *v1alpha1.CacheNode, reason string) bool {
 }
 
 // TestOwnerKey checks that a CacheNode keeps one key for the marks on its disks, whatever happens to its certificates.
-// If the claims stay when the CacheNode is deleted, so does the key.
+// If the claims stay after the deletion of the CacheNode, the key stays too.
 func TestOwnerKey(t *testing.T) {
 	t.Parallel()
 	o := startOperator(t, apiserver.Shared(t))
@@ -140,7 +141,7 @@ func TestOwnerKey(t *testing.T) {
 		return "the Secret goes with the CacheNode though the claims stay"
 	})
 	must(t, o.client.Delete(ctx, cacheNode))
-	o.eventually(func() string { // as the garbage collector does, until the operator has seen that the CacheNode is gone
+	o.eventually(func() string { // acts as the garbage collector, until the operator knows that the CacheNode is gone
 		made := false
 		for _, child := range children(cacheNode) {
 			if _, ok := child.(*corev1.Secret); ok {
@@ -162,7 +163,7 @@ func TestOwnerKey(t *testing.T) {
 			string(secret.Data[naming.OwnerKeyKey]) != key, secret.OwnerReferences)
 	}
 
-	// Earlier operators made no key. The marks of their agents stay valid.
+	// Earlier operators created no key. The unsigned marks of their agents stay valid.
 	o.eventually(func() string {
 		o.get(secret)
 		_, err := time.Parse(time.RFC3339, string(secret.Data[naming.OwnerLegacyKey]))
@@ -176,7 +177,8 @@ func TestOwnerKey(t *testing.T) {
 		}
 		return "one that is at work gets no key"
 	})
-	// Somebody who had a pod could have left marks without a signature: the docs have the Secret deleted then.
+	// Somebody with access to a pod could have left unsigned marks. For this case, the docs tell users to delete the
+	// Secret.
 	key = string(secret.Data[naming.OwnerKeyKey])
 	must(t, o.client.Delete(ctx, secret))
 	o.eventually(func() string {

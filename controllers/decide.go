@@ -18,8 +18,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// decide returns which pod takes which revision next. While the operator has yet to ask the pods' agents, it keeps
-// the current state.
+// decide returns which pod takes which revision next. Until the operator has asked the pods' agents, decide keeps the
+// current state.
 func decide(s scope, o observed, w wanted, template manifest.Template) rollout.Decision {
 	if o.agents.unknown && o.offered.state.Stable != "" {
 		return rollout.Decision{State: o.offered.state}
@@ -67,8 +67,8 @@ func rolloutInput(s scope, o observed, w wanted, template manifest.Template) rol
 	return in
 }
 
-// findsPods returns the time that nginx usually needs, in all pods, to find the address of a new pod. It ignores
-// agents that have not answered yet, because these agents belong to new pods.
+// findsPods returns the time within which nginx in every pod usually finds the address of a new pod. It ignores agents
+// that have not answered yet, because these agents belong to new pods.
 func findsPods(agents map[string]agents.Observation) time.Duration {
 	for _, seen := range agents {
 		if !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {

@@ -2,6 +2,6 @@
 // packages, apply the results and report. Only cmd/manager imports this package.
 //
 // It may import everything except the agent and the plugin. A pass over a CacheNode has one file for each phase:
-// observe, keep, want, certify, roll, stand, report. Decisions belong in a pure package below, and a new fact for a
-// decision belongs in the phase that observes. Events belong in package status.
+// observe, keep, want, certify, roll, stand, report. Decisions belong in a pure package that this package imports. A
+// new fact for a decision belongs in the phase observe. Events belong in package status.
 package controllers

@@ -17,7 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// evictions waits until the budget allows no eviction for a reason; "" means that it allows one.
+// evictions waits until the budget forbids evictions for the given reason. With the reason "", it waits until the
+// budget allows evictions.
 func (o *operator) evictions(cacheNode *v1alpha1.CacheNode, reason string) {
 	o.t.Helper()
 	budget := &policyv1.PodDisruptionBudget{}
@@ -34,8 +35,8 @@ func (o *operator) evictions(cacheNode *v1alpha1.CacheNode, reason string) {
 	})
 }
 
-// TestReplaceAlone makes the operator replace a pod while the budget allows nobody to evict one. No controller sets the
-// budget's status here.
+// TestReplaceAlone checks that the operator replaces exactly one pod at a time, although the budget forbids evictions.
+// In this test, no controller sets the budget's status.
 func TestReplaceAlone(t *testing.T) {
 	t.Parallel()
 	a := newAgents()
@@ -43,7 +44,7 @@ func TestReplaceAlone(t *testing.T) {
 	a.set(func() { a.o = o })
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  routing: {mode: Sharded}", 1))
 	set := children(cacheNode)[0].(*appsv1.StatefulSet)
-	o.eventually(func() string { // the last object that is applied
+	o.eventually(func() string { // the operator applies this object last
 		if err := o.client.Get(context.Background(), client.ObjectKeyFromObject(set), set); err != nil {
 			return err.Error()
 		}
@@ -53,7 +54,7 @@ func TestReplaceAlone(t *testing.T) {
 	o.makePods(cacheNode, 3)
 	o.rollOut(cacheNode)
 	o.evictions(cacheNode, naming.EvictionsNeedCordon)
-	// Nothing is handed over while the spec is not accepted, so nobody waits for that.
+	// While the spec is not accepted, no keys are handed over. So evictions need not wait for a hand-over.
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
 		missing := &v1alpha1.CABundle{Secret: &v1alpha1.KeyReference{Name: "missing"}}
 		s.Origin.Scheme, s.Origin.TLS = "https", &v1alpha1.OriginTLS{CABundle: missing}

@@ -34,8 +34,8 @@ func (f failing) Apply(ctx context.Context, object runtime.ApplyConfiguration, o
 	return f.Client.Apply(ctx, object, options...)
 }
 
-// TestErrorsThatLast checks that an error that lasts reaches the status, whatever the status said before, and that a
-// transient error does not.
+// TestErrorsThatLast checks that the status shows an error that lasts, whatever the status showed before. It also
+// checks that the status does not show a transient error.
 func TestErrorsThatLast(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -57,7 +57,7 @@ func TestErrorsThatLast(t *testing.T) {
 			t.Fatalf("the pass ends with %v", err)
 		}
 	}
-	o.eventually(func() string { // until the cache has the edit
+	o.eventually(func() string { // until the cache shows the edit
 		if _, err := o.reconciler.Reconcile(context.Background(), request); err == nil {
 			return "no pass fails"
 		}

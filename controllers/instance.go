@@ -28,7 +28,7 @@ func indexInstances(mgr ctrl.Manager) error {
 	return errors.Join(errs...)
 }
 
-// indexed returns the index key of an object. It returns none if the object belongs to no CacheNode, or is only a
+// indexed returns the index key of an object. It returns no key if the object belongs to no CacheNode, or is only a
 // helper object such as a scout.
 func indexed(object client.Object) []string {
 	name := instance(object)

@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// TestTheIndexFindsWhatTheLabelsSelect checks that the index finds what the labels select, and that the events of a
-// scout lead to its CacheNode although the index does not have the scout.
+// TestTheIndexFindsWhatTheLabelsSelect checks that the index finds the same objects as the labels. It also checks that
+// an event of a scout causes a pass over its CacheNode, although the index does not contain the scout.
 func TestTheIndexFindsWhatTheLabelsSelect(t *testing.T) {
 	own := naming.PodSelector("edge")
 	volume := maps.Clone(own)

@@ -19,9 +19,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 )
 
-// keep takes the steps that keep pods running, even if the spec is not accepted. Pods on lost nodes start on other
-// nodes, and pods start without a disk that cannot be mounted. Disks that are back, replaced or repaired are used
-// again. An error in one of these steps does not stop the others.
+// keep takes the steps that keep pods running, even if the spec is not accepted. Pods on lost nodes are recreated on
+// other nodes. If a disk cannot be mounted, the pod starts without this disk. Disks that are back, replaced or repaired
+// are used again. An error in one of these steps does not stop the others.
 func (r *CacheNodeReconciler) keep(ctx context.Context, s scope, o observed, out *outcome) error {
 	return errors.Join(
 		r.execute(s, out, func(e *executor.Executor) error { return e.Keep(ctx, o.storage.actions.Keep) }),
@@ -71,8 +71,8 @@ func (r *CacheNodeReconciler) tellPod(
 }
 
 // abandonedCaches returns the value of the annotation AnnotationEmpty for a pod: the foreign caches whose CacheNodes no
-// longer exist. The pod's agent found these caches on volumes that the operator made. The annotation stays as it is
-// until the agent has answered this operator.
+// longer exist. The pod's agent found these caches on volumes that the operator made. Until the agent has answered this
+// operator, the value does not change.
 func (r *CacheNodeReconciler) abandonedCaches(
 	ctx context.Context, s scope, pod *corev1.Pod, seen agents.Observation,
 ) (string, error) {

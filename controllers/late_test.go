@@ -19,7 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// late is a cache that does not show disruption budgets while it is behind.
+// late is a client that does not show PodDisruptionBudgets while behind is true, like an informer cache that lags
+// behind.
 type late struct {
 	client.Client
 	behind *atomic.Bool
@@ -33,8 +34,8 @@ func (l late) Get(ctx context.Context, key client.ObjectKey, object client.Objec
 	return l.Client.Get(ctx, key, object, options...)
 }
 
-// TestLateCache checks that the operator looks again less and less often, and changes nothing, while the cache does not
-// show what the operator has created. When the cache shows it, the operator goes on.
+// TestLateCache checks the operator while its cache does not show an object that the operator has created. The operator
+// then tries again at growing intervals and changes nothing. When the cache shows the object, the operator continues.
 func TestLateCache(t *testing.T) {
 	t.Parallel()
 	var behind atomic.Bool
@@ -60,7 +61,7 @@ func TestLateCache(t *testing.T) {
 	}
 	until(3, 0, func(string) {}) // the status and the events of a new CacheNode
 	until(6, 15*time.Second, func(request string) { t.Errorf("it wrote: %s", request) })
-	// Each delay is twice the one before. Some tries more come from events about what the operator has written.
+	// Each delay is twice the previous delay. Some additional tries are caused by events about the operator's own writes.
 	passed := o.clock.Since(begun)
 	if most := 5 + int(math.Log2(1+float64(passed)/float64(lateDelay))); tries > most {
 		t.Errorf("%d tries in %s, want at most %d", tries, passed, most)

@@ -28,7 +28,7 @@ type leaving struct {
 	oldAgents []string
 }
 
-// leave finds the leaving disks.
+// leave returns the leaving disks.
 func leave(s scope, o observed) leaving {
 	l := leaving{cacheNode: s.cacheNode}
 	if o.offered.stable == nil || effective.Handover(s.cacheNode.Spec.Routing) == 0 {
@@ -58,9 +58,9 @@ func (o offered) isSource(disk string, now time.Time) bool {
 	return had.Until.After(now) && slices.ContainsFunc(had.Members, func(d fleet.Disk) bool { return d.Name == disk })
 }
 
-// mayLeave returns true if a pod can read the disk and the agents of all ready pods support leaving disks. old are
-// the ready pods whose agents do not support leaving disks. While this operator is new and has not asked the agents,
-// mayLeave returns true, and the pass decides nothing else.
+// mayLeave returns true if a pod can read the disk and the agents of all ready pods support leaving disks. old are the
+// ready pods whose agents do not support leaving disks. If this operator has just started and has not asked the agents
+// yet, mayLeave returns true, and the pass decides nothing else.
 func (o observed) mayLeave(disk string) (may bool, old []string) {
 	if o.agents.unknown {
 		return true, nil

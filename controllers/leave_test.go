@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agents"
 )
 
-// TestMayLeave checks that a disk stays in the pods only if all of their agents know disks that leave, and that the
-// pods whose agents do not are noted.
+// TestMayLeave checks that a removed disk stays in the pods only if the agents of all pods support leaving disks. It
+// also checks that mayLeave returns the pods whose agents do not support them.
 func TestMayLeave(t *testing.T) {
 	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 	healthy := []agentapi.DiskReport{{Name: "disk2", State: v1alpha1.DiskHealthy}}

@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// TestCollector checks that the active operator reports each CacheNode, and that an operator that waits reports only
-// that it waits.
+// TestCollector checks that the active operator reports each CacheNode. An operator that waits for the lease must
+// report only that it waits.
 func TestCollector(t *testing.T) {
 	cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}}
 	cacheNode.Spec.Replicas = new(int32(3))

@@ -60,8 +60,8 @@ func readOffered(configMap *corev1.ConfigMap) offered {
 	return o
 }
 
-// readSharing returns the sharing state that the ConfigMap stores. It returns the zero value if there is none or if
-// it is damaged.
+// readSharing returns the sharing state that the ConfigMap stores. It returns the zero value if the ConfigMap stores no
+// such state or a damaged one.
 func readSharing(configMap *corev1.ConfigMap) (s fleet.State) {
 	f, err := fleet.Read(configMap.Data[naming.FleetKey])
 	if err != nil {

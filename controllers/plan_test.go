@@ -26,7 +26,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// randomEdits are edits, some of which replace pods, some reload nginx, and some do neither.
+// randomEdits are edits of a spec. Some of them replace pods, some reload nginx, and some do neither.
 var randomEdits = map[string]func(*rand.Rand, *v1alpha1.CacheNodeSpec){
 	"threads": func(r *rand.Rand, s *v1alpha1.CacheNodeSpec) {
 		s.Disks[0].ThreadPool.Threads = new(16 + r.Int32N(64))
@@ -77,8 +77,9 @@ var randomEdits = map[string]func(*rand.Rand, *v1alpha1.CacheNodeSpec){
 	},
 }
 
-// made is what the operator has made of the spec: what pods are created from, how many, with which disks, what they
-// run, and what they are to run. Here no pod exists, so what they run stays the same until the ConfigMap is deleted.
+// made contains what the operator has derived from the spec: the pod template, the number of pods, the claims of each
+// pod, the revision that the pods run, and the revision that they should run. In this test, no pod exists, so the
+// running revision stays the same until the ConfigMap is deleted.
 type made struct {
 	template        string
 	replicas        int32
@@ -108,8 +109,8 @@ func (o *operator) made(cacheNode *v1alpha1.CacheNode) made {
 	return m
 }
 
-// result returns what plan must have said of an edit after which the operator has made after, and a name for the kind
-// of edit.
+// result returns the texts that the output of plan must contain for an edit, and a name for the kind of edit. The
+// parameters describe what the operator had made before and after the edit.
 func result(before, after made) (kind string, want []string) {
 	kind, want = "nginx goes on", []string{"nginx goes on as it is"}
 	ownersChange := before.replicas != after.replicas && after.wanted.Spec.Routing.Mode == v1alpha1.RoutingSharded
@@ -148,8 +149,8 @@ func result(before, after made) (kind string, want []string) {
 	return kind, want
 }
 
-// TestPlanForetellsWhatTheOperatorDoes compares, for random edits, the output of kubectl cachenode plan with what the
-// operator then does.
+// TestPlanForetellsWhatTheOperatorDoes makes random edits. It compares the output of kubectl cachenode plan for each
+// edit with what the operator does after the edit.
 func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
 	t.Parallel()
 	restConfig := apiserver.Shared(t)
@@ -189,7 +190,7 @@ func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
 		kind, want := "", []string(nil)
 		if m := cacheNode.Status.KeyMovement; o.holds(cacheNode) {
 			kind, want = "held", []string{"it waits for the annotation", m.Name}
-			if random.IntN(2) == 0 { // otherwise, the next edit meets an edit that is held
+			if random.IntN(2) == 0 { // otherwise, the next edit comes while this edit still waits
 				o.annotate(cacheNode, v1alpha1.AnnotationAcknowledged, m.Name)
 				o.eventually(func() string {
 					if o.holds(cacheNode) {
@@ -221,7 +222,7 @@ func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
 	}
 }
 
-// processes waits until the operator has processed the present spec, and then until it has nothing to do.
+// processes waits until the operator has processed the current spec and has nothing more to do.
 func (o *operator) processes(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	o.eventually(func() string {
@@ -233,8 +234,8 @@ func (o *operator) processes(cacheNode *v1alpha1.CacheNode) {
 	o.isRecreated(cacheNode)
 }
 
-// isRecreated waits until the operator has nothing to do. It acts as the garbage collector for a StatefulSet that the
-// operator recreates for other claim templates.
+// isRecreated waits until the operator has nothing to do. If the operator recreates the StatefulSet with other claim
+// templates, isRecreated acts as the garbage collector.
 func (o *operator) isRecreated(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	o.eventually(func() string {

@@ -22,7 +22,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// anythingGoes sets the policy of an operator from before policies existed.
+// anythingGoes sets a policy that allows all specs of these tests, like an operator from the time before policies
+// existed.
 func anythingGoes(r *CacheNodeReconciler) {
 	r.Cluster.Policy = validation.Policy{
 		LocalPathPrefixes: []string{"/mnt", "/srv", "/mnt/disk1"}, Images: []string{"*"},
@@ -31,8 +32,9 @@ func anythingGoes(r *CacheNodeReconciler) {
 	}
 }
 
-// TestStricterOperator checks that a CacheNode that an earlier operator accepted and this one does not says why, and
-// that everything that was created for it stays as it is. Only the policy for origins in its ConfigMap is the new one.
+// TestStricterOperator checks CacheNodes that an earlier operator accepted and this operator does not accept. The
+// status must say why, and the objects that were created for the CacheNode must stay unchanged. Only the policy for
+// origins in the ConfigMap must be the new policy.
 func TestStricterOperator(t *testing.T) {
 	t.Parallel()
 	localDisk := func(path string) string {
@@ -40,7 +42,8 @@ func TestStricterOperator(t *testing.T) {
 	}
 	tests := map[string]struct {
 		disk, server, pod string
-		// edit turns a valid spec, while no operator runs, into one that only an earlier operator would accept.
+		// edit is applied while no operator runs. It turns a valid spec into a spec that only an earlier operator would
+		// accept.
 		edit func(*v1alpha1.CacheNodeSpec)
 		want string
 	}{
@@ -153,8 +156,8 @@ func TestStricterOperator(t *testing.T) {
 	}
 }
 
-// withoutRules removes from the CRD the rules with these words in their messages, as in a version that had none. It
-// returns the function that restores them.
+// withoutRules removes some rules from the CRD, as in an older version without these rules: all rules whose message
+// contains one of the words. It returns a function that restores the rules.
 func withoutRules(t *testing.T, c client.Client, words ...string) (restore func()) {
 	t.Helper()
 	must(t, apiextensionsv1.AddToScheme(c.Scheme()))

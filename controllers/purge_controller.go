@@ -43,7 +43,7 @@ type PurgeReconciler struct {
 	Agents *agents.Tracker
 	// Clock returns the time for decisions; nil means the real clock.
 	Clock clock.Clock
-	// Concurrency is the number of CacheNodes that have a pass at the same time; 0 means 1.
+	// Concurrency is the number of CacheNodes that are handled at the same time; 0 means 1.
 	Concurrency int
 
 	// newQueue creates the controller's queue; nil means the default queue of controller-runtime. Tests set it.
@@ -101,8 +101,8 @@ func toPurged(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
 }
 
-// wake causes a pass over a CacheNode. Before the controller starts, wake does nothing: every CacheNode has a pass at
-// the start.
+// wake causes a pass over a CacheNode. Before the start of the controller, wake does nothing, because the start causes
+// a pass over every CacheNode.
 func (r *PurgeReconciler) wake(cacheNode types.NamespacedName) {
 	if queue := r.queue.Load(); queue != nil {
 		(*queue).Add(reconcile.Request{NamespacedName: cacheNode})

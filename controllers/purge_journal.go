@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// journal contains the journal of a CacheNode as stored on the API server, and what later passes need from earlier
-// ones. Only one pass at a time uses it.
+// journal contains the journal of a CacheNode as it is stored on the API server. It also contains what a later pass
+// needs from an earlier pass. Only one pass at a time uses it.
 type journal struct {
 	uid types.UID
 	// log is the stored journal; it is valid once isRead is true. versions are the resourceVersions of the ConfigMaps
@@ -44,9 +44,8 @@ func (j *journal) forgetLost(purges []v1alpha1.CachePurge) {
 	maps.DeleteFunc(j.lost, func(uid types.UID, _ bool) bool { return !still[uid] })
 }
 
-// commit writes the journal that results from the actions and from the purges that get a place. It writes all of
-// these changes at once, or in a few writes. A write fails if another operator has written the journal since it was
-// read.
+// commit writes the journal that results from the actions and from the purges that get a place. It needs one write or a
+// few writes for all of these changes. A write fails if another operator has written the journal since it was read.
 func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal, a purge.Actions) error {
 	next := j.log.Follow(a, p.state.Now)
 	if a.Compact {

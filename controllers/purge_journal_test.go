@@ -10,7 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// TestForgetLost checks that a purge is known to have lost its place for as long as the cache shows the place.
+// TestForgetLost checks that a purge stays in the list of purges without their place as long as the operator's cache
+// still shows the lost place.
 func TestForgetLost(t *testing.T) {
 	t.Parallel()
 	j := &journal{log: purge.NewLog(9), lost: map[types.UID]bool{"shown": true, "none": true, "other": true, "gone": true}}

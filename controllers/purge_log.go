@@ -45,7 +45,7 @@ func (r *PurgeReconciler) load(
 		j.log.Rewrite(missing)
 		return true, 0, nil
 	}
-	if isWhole := j.read(ctx, stored); isWhole { // use this journal, not the agents' places, which could empty all caches
+	if isWhole := j.read(ctx, stored); isWhole { // no restart at the agents' places: it could empty all caches
 		j.isRead = true
 		return true, 0, nil
 	}
@@ -62,8 +62,8 @@ func (r *PurgeReconciler) load(
 }
 
 // losePlaces records in the statuses of purges that their places were lost with a journal. It does so before the next
-// journal is written. Otherwise, readers of the next journal would take the lost places for the places of purges that
-// have ended.
+// journal is written. Otherwise, readers of the next journal would mistake the lost places for the places of purges
+// that have ended.
 func (r *PurgeReconciler) losePlaces(ctx context.Context, p *purging, j *journal) error {
 	j.lost = p.state.Unfinished(j.log.Floor)
 	p.state.Lost = j.lost
@@ -119,7 +119,7 @@ func (r *PurgeReconciler) storedSlots(
 	return slots, nil
 }
 
-// missing returns the slots that the journal uses and that have no ConfigMap in slots.
+// missing returns the slots that the journal uses, but for which the parameter slots contains no ConfigMap.
 func (j *journal) missing(slots map[int]*corev1.ConfigMap) (missing []int) {
 	for slot, version := range j.versions {
 		if version != "" && slots[slot] == nil {
@@ -152,8 +152,8 @@ func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (is
 	return j.log.IsWhole() && len(damaged) == 0 && !purge.HasGap(list)
 }
 
-// last returns the highest place in the journal that an agent or the status of a purge reports; 0 if none is
-// reported. If wait is above 0, some agents have not answered yet.
+// last returns the highest place in the journal that an agent or the status of a purge contains; 0 if there is no
+// place. If wait is above 0, some agents have not answered yet.
 func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
 	for _, cp := range p.state.Purges {
 		place = max(place, cp.Status.Number)

@@ -20,7 +20,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
-// TestStripTenants checks that the cache has nothing that a tenant can make long and the operator does not read.
+// TestStripTenants checks that the operator's cache contains no field that tenants can make long and that the operator
+// does not need.
 func TestStripTenants(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<18)
@@ -62,8 +63,9 @@ func TestStripTenants(t *testing.T) {
 	}
 }
 
-// TestOrphans checks that purges of a CacheNode that does not exist fail after an hour and are deleted after a day.
-// They are carried out if the CacheNode comes, and the operator has no spec in its cache meanwhile.
+// TestOrphans checks purges of a CacheNode that does not exist. They fail after an hour and are deleted after a day. If
+// the CacheNode is created in time, they are carried out, although the operator's cache does not contain what they
+// purge.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	o := startOperator(t, apiserver.Shared(t))
@@ -95,7 +97,7 @@ func TestOrphans(t *testing.T) {
 	})
 	steps.Run(t, "after an hour", func() {
 		o.clock.Step(purge.MissingPatience + time.Minute)
-		second := create("second", "none") // has the operator look again
+		second := create("second", "none") // this causes another pass
 		o.reaches(v1alpha1.PurgeFailed, "there was no CacheNode none in namespace default for an hour", first, second)
 	})
 	steps.Run(t, "after a day", func() {

@@ -16,9 +16,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// stripPurge keeps only the parts that the operator needs for every CachePurge. It drops the list of what is purged:
-// a pass reads this list from the API server when the purge gets a place. It also drops the metadata that tenants can
-// write.
+// stripPurge keeps only the parts that the operator needs for every CachePurge. It drops the lists of URLs, prefixes,
+// hosts and tags. A pass reads these lists from the API server when the purge gets a place. It also drops the metadata
+// that tenants can write.
 func stripPurge(cp *v1alpha1.CachePurge) {
 	cp.Annotations, cp.Labels, cp.OwnerReferences, cp.Finalizers = nil, nil, nil, nil
 	cp.Spec = v1alpha1.CachePurgeSpec{
@@ -29,7 +29,7 @@ func stripPurge(cp *v1alpha1.CachePurge) {
 	}
 }
 
-// orphans writes into the statuses of purges that their CacheNode does not exist.
+// orphans handles purges whose CacheNode does not exist, and writes this into their statuses.
 func (r *PurgeReconciler) orphans(
 	ctx context.Context, p *purging, cacheNode types.NamespacedName,
 ) (reconcile.Result, error) {
@@ -42,8 +42,8 @@ func (r *PurgeReconciler) orphans(
 	return r.report(ctx, p, changes, purge.MissingTTL, due)
 }
 
-// reportAtOnce is the number of statuses that are written at the same time. Written one after another, the statuses
-// would delay new purges.
+// reportAtOnce is the number of statuses that are written at the same time. If the statuses were written one after
+// another, new purges would have to wait longer.
 const reportAtOnce = 8
 
 // report writes statuses and deletes finished purges whose time to live has ended. due is the time until the next
@@ -72,10 +72,10 @@ func (r *PurgeReconciler) writeAll(ctx context.Context, changes []purge.Change) 
 // write writes one status.
 func (r *PurgeReconciler) write(ctx context.Context, change purge.Change) error {
 	cp := change.Purge
-	written := cp.DeepCopy() // Patch fills it with the API server's answer, which contains all that is purged
+	written := cp.DeepCopy() // Patch fills it with the API server's answer, which includes the long spec
 	written.Status = change.Next
 	err := r.Status().Patch(ctx, written, client.MergeFrom(cp), client.FieldOwner(naming.FieldManager))
-	if err == nil || apierrors.IsNotFound(err) { // if it was deleted meanwhile, the journal contains it
+	if err == nil || apierrors.IsNotFound(err) { // a purge that was deleted meanwhile is still in the journal
 		cp.Status = change.Next
 		return nil
 	}

@@ -24,14 +24,15 @@ import (
 	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
-// purgers plays agents that purge. Each applies the updates that it gets, unless the test breaks it or holds it back.
+// purgers replaces the agents of the pods, as far as they handle purges. An agent applies the updates that it gets,
+// unless the test has broken it or holds it back.
 type purgers struct {
 	mutex    sync.Mutex
 	journals map[string]*purge.Journal // by address
 	broken   map[string]bool
 	held     map[string]bool
 	stale    map[string][]string
-	// losesStale is how many of the next requests with such URLs are lost.
+	// losesStale is the number of the next requests with URLs to make stale that are lost.
 	losesStale int
 }
 
@@ -83,7 +84,7 @@ func (o *operator) purge(name string, spec v1alpha1.CachePurgeSpec) *v1alpha1.Ca
 	return cp
 }
 
-// reaches waits until purges are in a phase.
+// reaches waits until purges are in a phase and their messages contain a text.
 func (o *operator) reaches(phase v1alpha1.PurgePhase, message string, purges ...*v1alpha1.CachePurge) {
 	o.t.Helper()
 	for _, cp := range purges {
@@ -97,7 +98,7 @@ func (o *operator) reaches(phase v1alpha1.PurgePhase, message string, purges ...
 	}
 }
 
-// readJournal returns the journal of edge as it is stored.
+// readJournal returns the journal of the CacheNode edge from the API server.
 func readJournal(t *testing.T, o *operator) purge.Journal {
 	t.Helper()
 	var segments []purge.Segment
@@ -116,8 +117,8 @@ func readJournal(t *testing.T, o *operator) purge.Journal {
 	return purge.Join(segments)
 }
 
-// TestPurges follows CachePurges through their phases: with agents that do not answer, an operator that ends in the
-// middle and a journal that is lost.
+// TestPurges follows CachePurges through their phases. In some steps, agents do not answer, the operator stops, or the
+// journal is lost.
 func TestPurges(t *testing.T) {
 	t.Parallel()
 	a := newAgents()
@@ -190,7 +191,7 @@ func TestPurges(t *testing.T) {
 		})
 	})
 	steps.Run(t, "many purges take few writes of the journal", func() {
-		o.stop() // so that it sees all of them at once
+		o.stop() // so that the next operator sees all purges at once
 		var many []*v1alpha1.CachePurge
 		for i := range 40 {
 			many = append(many, o.purge(fmt.Sprintf("many-%d", i), urls))
@@ -273,7 +274,8 @@ func TestPurges(t *testing.T) {
 		s.set(func() { s.broken[second] = false })
 		cp := o.purge("after", urls)
 		o.reaches(v1alpha1.PurgeSettled, "", cp, open)
-		// Another operator that finds the new journal must not take the old place for that of a purge that has ended.
+		// Another operator that finds the new journal must not mistake the lost place for the place of a purge that has
+		// ended.
 		_, writes := o.requests.take()
 		status := slices.IndexFunc(writes, func(w string) bool { return strings.Contains(w, "/cachepurges/open/status") })
 		next := slices.IndexFunc(writes, func(w string) bool { return strings.Contains(w, "/configmaps") })
@@ -286,7 +288,7 @@ func TestPurges(t *testing.T) {
 	})
 	steps.Run(t, "URLs at which clients have changed something are sent to each agent once", func() {
 		before := read()
-		s.set(func() { s.losesStale = 4 }) // to both agents, twice
+		s.set(func() { s.losesStale = 4 }) // two requests to each of the two agents
 		a.set(func() {
 			a.unsafe = []agentapi.UnsafeURL{{Number: 5, URL: "https://www.example.com/a"}, {Number: 7, URL: "no URL"}}
 		})
@@ -303,7 +305,7 @@ func TestPurges(t *testing.T) {
 			o.pass(cacheNode)
 		}
 		s.set(func() {
-			for address, urls := range s.stale { // both agents report it, perhaps to two passes
+			for address, urls := range s.stale { // both agents report the URL, perhaps in different passes
 				if len(urls) > 2 || urls[0] != "https://www.example.com/a" {
 					t.Errorf("%s got %q", address, urls)
 				}
@@ -371,7 +373,7 @@ func TestPurges(t *testing.T) {
 		alone.Spec = v1alpha1.CachePurgeSpec{CacheNode: "none", Everything: true, TTLSecondsAfterFinished: new(int32(1))}
 		must(t, o.client.Create(ctx, alone))
 		o.reaches(v1alpha1.PurgePending, "there is no CacheNode none in namespace default", alone)
-		alone.Status.Phase = v1alpha1.PurgeFailed // as if it had ended before the CacheNode was deleted
+		alone.Status.Phase = v1alpha1.PurgeFailed // as if the purge had failed before the CacheNode was deleted
 		must(t, o.client.Status().Update(ctx, alone))
 		next := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: "next", Namespace: "default"}, Spec: alone.Spec}
 		must(t, o.client.Create(ctx, next))

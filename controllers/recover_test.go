@@ -76,8 +76,8 @@ func (o *operator) place(name, node string) *corev1.Pod {
 	return pod
 }
 
-// goes waits until an object is being deleted. Then it removes the finalizers and the object, as their controllers
-// would.
+// goes waits until an object is being deleted. Then it removes the finalizers and the object, as controllers in a real
+// cluster would.
 func (o *operator) goes(object client.Object) {
 	o.t.Helper()
 	ctx := context.Background()
@@ -96,7 +96,7 @@ func (o *operator) goes(object client.Object) {
 	must(o.t, client.IgnoreNotFound(o.client.Delete(ctx, object, client.GracePeriodSeconds(0))))
 }
 
-// TestMissingDisk follows a pod that cannot mount a disk until the disk is back.
+// TestMissingDisk follows a pod that cannot mount one of its disks, until the disk is back.
 func TestMissingDisk(t *testing.T) {
 	t.Parallel()
 	o := startOperator(t, apiserver.Shared(t))
@@ -153,7 +153,7 @@ func TestMissingDisk(t *testing.T) {
 	}
 	o.writesNothing(cacheNode, 20) // while the disk is missing
 
-	// A new edit that is refused does not keep the disk from coming back.
+	// An edit that is not accepted does not keep the operator from using the disk again.
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.MaxSize = new(resource.MustParse("9Gi")) })
 	o.becomes(cacheNode, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
 	o.setStatus(scout, func() { scout.Status.Phase = corev1.PodSucceeded })

@@ -123,7 +123,7 @@ func TestOperatorsSecrets(t *testing.T) {
 		}
 	}
 
-	// A CacheNode that runs goes on as it is.
+	// A CacheNode that already runs stays unchanged.
 	set := children(victim)[0]
 	o.get(set)
 	generation := set.GetGeneration()
@@ -136,7 +136,8 @@ func TestOperatorsSecrets(t *testing.T) {
 	}
 }
 
-// TestMissingReferences checks that Degraded names an origin Service or a StorageClass as long as it does not exist.
+// TestMissingReferences checks that the condition Degraded names an origin Service or a StorageClass while this object
+// does not exist.
 func TestMissingReferences(t *testing.T) {
 	t.Parallel()
 	o := startOperator(t, apiserver.Shared(t))

@@ -23,8 +23,8 @@ import (
 )
 
 // report writes the status once, if it changed. Then it sends events about what was done and what changed. err is the
-// error of the pass. problem keeps the spec from being accepted or from taking effect; nil if there is none. report
-// returns next, to which it adds what the next pass needs to know about the report.
+// error of the pass. problem is the reason why the spec is not accepted or does not take effect; nil if there is none.
+// report completes the parameter next with what the next pass needs to know about this report, and returns it.
 func (r *CacheNodeReconciler) report(
 	ctx context.Context, p *finished, next lasting, problem *status.Problem, err error,
 ) (lasting, error) {
@@ -51,7 +51,7 @@ func (r *CacheNodeReconciler) report(
 	return next, nil
 }
 
-// reportFailure handles an error of the phase observe, with which the pass ends. It writes the error into the status
+// reportFailure handles an error of the phase observe. Such an error ends the pass. It writes the error into the status
 // if the error has lasted for some time, or is sure to last.
 func (r *CacheNodeReconciler) reportFailure(ctx context.Context, s scope, err error) (next lasting, _ error) {
 	next = s.last
@@ -81,8 +81,8 @@ func writeStatus(
 	return after, nil
 }
 
-// catchUp gives a CacheNode the status that the last pass wrote, if the cache does not show that status yet. Without
-// that, events would report the same changes again, and conditions would get a new transition time.
+// catchUp gives a CacheNode the status that the last pass wrote, if the cache does not show that status yet. Otherwise,
+// events would report the same changes again, and conditions would get a new transition time.
 func (l *lasting) catchUp(cacheNode *v1alpha1.CacheNode) {
 	if l.written == nil {
 		return
@@ -113,8 +113,9 @@ func (l *lasting) failure(err error, now time.Time) (failure error, incomplete b
 	return nil, true
 }
 
-// began returns the time at which a state began. If the state held before and still holds, this is since. If the
-// state is new, this is now. If the state does not hold, began returns the zero time.
+// began returns the time at which a state began. The parameter is tells whether the state holds now. since is the time
+// at which it began earlier, or zero. If the state is new, began returns the time now. If the state does not hold,
+// began returns the zero time.
 func began(since time.Time, is bool, now time.Time) time.Time {
 	switch {
 	case !is:
@@ -151,8 +152,8 @@ func (p *finished) facts() status.Facts {
 	return f
 }
 
-// shown returns which pods own keys; nil if each pod serves all keys. If the pass did not decide who owns keys, the
-// result is the decision that the pods keep following.
+// shown returns which pods own keys; nil if each pod serves all keys. If the pass did not decide which pods own keys,
+// the result is the earlier decision that the pods still follow.
 func (p *finished) shown() *fleet.Decision {
 	switch {
 	case p.rollout != nil && p.effective.Spec.Routing.Mode == v1alpha1.RoutingSharded:

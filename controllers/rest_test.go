@@ -25,15 +25,15 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// pace is how far a look of a test that waits moves the clock.
+// pace is the time by which a waiting test moves the clock after each check of its condition.
 const pace = 100 * time.Millisecond
 
-// worked is a queue that counts its items: those left, which wait for a worker or which a worker has, those done, and
-// those that have failed.
+// worked is a queue that counts its items. left counts the items that wait for a worker or that a worker handles now.
+// done counts the handled items, and failed counts the items that are retried after an error.
 type worked[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 	left, done, failed *atomic.Int64
-	// after is the delay of the last item that was added for later, a [time.Duration].
+	// after is the delay of the last item that was added by AddAfter, as a [time.Duration].
 	after *atomic.Int64
 }
 
@@ -51,12 +51,12 @@ func (w worked[T]) AddAfter(item T, delay time.Duration) {
 
 // Done implements [workqueue.TypedInterface].
 func (w worked[T]) Done(item T) {
-	w.TypedRateLimitingInterface.Done(item) // which pushes an item that was added meanwhile
-	w.done.Add(1)                           // first: see isIdle
+	w.TypedRateLimitingInterface.Done(item) // pushes the item again if it was added meanwhile
+	w.done.Add(1)                           // before left: see isIdle
 	w.left.Add(-1)
 }
 
-// pushed is what a queue keeps its items in.
+// pushed stores the items of a queue, and counts each item that is pushed.
 type pushed[T comparable] struct {
 	workqueue.Queue[T]
 	left *atomic.Int64
@@ -81,14 +81,14 @@ func newWorked[T comparable](c clock.WithTicker, retries workqueue.TypedRateLimi
 	}
 }
 
-// queues are those of the controllers and of their agents.Tracker.
+// queues contains the queues of the controllers and of their agents.Tracker.
 type queues struct {
 	passes, purges    worked[reconcile.Request]
 	gateways, classes worked[reconcile.Request]
 	answering, others worked[types.NamespacedName]
 }
 
-// ofAgents makes the queues of a Tracker, which follow the clock.
+// ofAgents returns a function that creates the queues of a Tracker. These queues use the test's clock.
 func (q *queues) ofAgents(c clock.WithTicker) func(workqueue.TypedRateLimiter[types.NamespacedName]) agents.Queue {
 	return func(retries workqueue.TypedRateLimiter[types.NamespacedName]) agents.Queue {
 		w := newWorked(c, retries)
@@ -101,8 +101,8 @@ func (q *queues) ofAgents(c clock.WithTicker) func(workqueue.TypedRateLimiter[ty
 	}
 }
 
-// follow makes controllers use queues that follow the clock. The queues are there once the controllers have started:
-// the result waits for that.
+// follow makes controllers use queues with the test's clock. The queues exist only after the controllers have started.
+// The returned function waits for this.
 func (q *queues) follow(c clock.WithTicker, of controllers) (started func()) {
 	queue := func(made chan<- worked[reconcile.Request]) queueFunc {
 		return func(
@@ -128,7 +128,7 @@ func (q *queues) follow(c clock.WithTicker, of controllers) (started func()) {
 	return func() { q.passes, q.purges, q.gateways, q.classes = <-made[0], <-made[1], <-made[2], <-made[3] }
 }
 
-// controllers are those that a test starts. gateways and classes are nil without a GatewayExchange.
+// controllers contains the controllers that a test starts. gateways and classes are nil without a GatewayExchange.
 type controllers struct {
 	cacheNodes *CacheNodeReconciler
 	purges     *PurgeReconciler
@@ -136,8 +136,9 @@ type controllers struct {
 	classes    *GatewayClassReconciler
 }
 
-// isIdle returns true while the operator waits for an event, or for the clock. Items of one queue add items to another,
-// so it is not enough to look at each queue once: no item may have been done meanwhile.
+// isIdle returns true while the operator waits for an event, or for the clock. An item of one queue can add items to
+// another queue, so it is not enough to look at each queue once. isIdle also checks that no item was handled while it
+// looked at the queues.
 func (q *queues) isIdle() bool {
 	done := q.done()
 	left := q.answering.left.Load() + q.others.left.Load()
@@ -159,7 +160,7 @@ func (q *queues) ofControllers() []worked[reconcile.Request] {
 	return []worked[reconcile.Request]{q.passes, q.purges, q.gateways, q.classes}
 }
 
-// ends waits until the operator has nothing to do at the present time, as far as it knows.
+// ends waits until the operator has nothing to do at the current time. The operator may not have seen all changes yet.
 func (o *operator) ends() {
 	o.t.Helper()
 	await.Until(o.t, func() string {
@@ -170,8 +171,8 @@ func (o *operator) ends() {
 	})
 }
 
-// eventually calls f until it returns "". f returns what is still missing. The operator's time passes meanwhile, but
-// only while the operator has nothing to do: a busy machine gives it no less time.
+// eventually calls f until it returns "". f returns what is still missing. Between the calls, eventually moves the
+// operator's clock, but only if the operator has nothing to do. So the operator has enough time even on a busy machine.
 func (o *operator) eventually(f func() string) {
 	o.t.Helper()
 	await.Until(o.t, func() string {
@@ -183,8 +184,9 @@ func (o *operator) eventually(f func() string) {
 	})
 }
 
-// settle waits until the operator has nothing to do at the present time: it has seen all objects, has read all agents,
-// and a pass over the CacheNode writes nothing. The operator's time does not pass meanwhile.
+// settle waits until the operator has nothing to do at the current time. This means that the operator has seen all
+// objects and read all agents, and that a pass over the CacheNode writes nothing. Meanwhile, the operator's clock
+// stands still.
 func (o *operator) settle(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	before := -1
@@ -207,7 +209,7 @@ func (o *operator) settle(cacheNode *v1alpha1.CacheNode) {
 	o.get(cacheNode)
 }
 
-// look has the controllers run a pass over a CacheNode.
+// look makes the controllers run a pass over a CacheNode.
 func (o *operator) look(cacheNode *v1alpha1.CacheNode) {
 	o.queues.passes.Add(requestFor(cacheNode))
 	o.queues.purges.Add(requestFor(cacheNode))
@@ -220,17 +222,18 @@ func requestFor(cacheNode *v1alpha1.CacheNode) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}
 }
 
-// readAgents reads the agents of all pods, as if their time had come.
+// readAgents makes the operator read the agents of all pods now.
 func (o *operator) readAgents() {
 	pods := &corev1.PodList{}
 	must(o.t, o.client.List(context.Background(), pods, client.MatchingLabelsSelector{Selector: naming.Managed()}))
-	for i := range pods.Items { // a queue leaves the other's pods alone
+	for i := range pods.Items { // each queue ignores the pods of the other queue
 		o.queues.answering.Add(client.ObjectKeyFromObject(&pods.Items[i]))
 		o.queues.others.Add(client.ObjectKeyFromObject(&pods.Items[i]))
 	}
 }
 
-// unseen says which object the operator's cache does not show as it is; "" if there is none.
+// unseen returns an object that the operator's cache does not show in its current version; "" if there is no such
+// object.
 func (o *operator) unseen() string {
 	o.t.Helper()
 	for _, list := range []client.ObjectList{
@@ -261,7 +264,7 @@ func (o *operator) unseen() string {
 	return ""
 }
 
-// versions returns the versions of a list's objects by name.
+// versions returns the resourceVersions of the objects in a list, by name.
 func versions(t testing.TB, list client.ObjectList) map[string]string {
 	t.Helper()
 	versions := map[string]string{}

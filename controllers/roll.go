@@ -32,8 +32,8 @@ type applied struct {
 	remaking bool
 }
 
-// roll brings volumes, objects and pods nearer to the spec. It stops at the first error, and returns the results of the
-// steps before the error.
+// roll takes the next steps that bring volumes, objects and pods to the state that the spec asks for. It stops at the
+// first error, and returns the results of the steps before the error.
 func (r *CacheNodeReconciler) roll(
 	ctx context.Context, s scope, o observed, w wanted, certificates map[string][]byte, out *outcome,
 ) (done rolled, err error) {

@@ -30,12 +30,12 @@ import (
 	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
-// agents plays the pods' agents, which an API server alone does not have. Each takes the revision that its pod's
-// annotation names, unless it refuses that revision.
+// fakeAgents replaces the agents of pods, because an API server alone runs no pods. Each agent takes the revision that
+// its pod's annotation names, unless it refuses that revision.
 type fakeAgents struct {
 	mutex sync.Mutex
 	o     *operator
-	// order has the pods in the order in which they took something.
+	// order lists the pods in the order in which they took revisions.
 	order   []string
 	running map[string]string
 	refuses map[string]bool // by revision
@@ -43,11 +43,12 @@ type fakeAgents struct {
 	deaf    map[string]bool // pods that route by an old fleet
 	disks   map[string][]agentapi.DiskReport
 	reads   map[string]int // by pod
-	// purgeHead is what all agents report of the journal of purges.
+	// purgeHead is the place in the journal of purges that all agents report.
 	purgeHead int64
-	// old are pods with agents from before the number of the renderer.
+	// old are the pods whose agents are so old that they do not report the number of their renderer.
 	old map[string]bool
-	// unsafe is what all agents report of requests that change something.
+	// unsafe contains the URLs that all agents report, because a client's request may have changed something at the
+	// origin.
 	unsafe []agentapi.UnsafeURL
 }
 
@@ -111,7 +112,8 @@ func (a *fakeAgents) set(change func()) {
 	change()
 }
 
-// areRead waits until each agent was read twice more. At the second read, the operator has the report of the first.
+// areRead waits until the operator has read each agent two more times. At the second read, the operator already has the
+// report of the first read.
 func (a *fakeAgents) areRead(t *testing.T) {
 	t.Helper()
 	before := map[string]int{}
@@ -188,7 +190,7 @@ func (o *operator) replacePods(cacheNode *v1alpha1.CacheNode) {
 	o.makePods(cacheNode, len(pods.Items))
 }
 
-// TestRollout follows edits through three pods whose agents the test plays.
+// TestRollout follows the rollout of edits to three pods. The test replaces the agents of the pods.
 func TestRollout(t *testing.T) {
 	t.Parallel()
 	whole := t
@@ -265,7 +267,7 @@ func TestRollout(t *testing.T) {
 		if got := a.taken(); len(got) != 0 {
 			t.Errorf("%v took something", got)
 		}
-		o.writesNothing(cacheNode, 5) // the refusal is not written again
+		o.writesNothing(cacheNode, 5) // the operator does not write the refusal again
 	})
 
 	steps.Run(t, "a person asks to try it again", func() {

@@ -137,7 +137,7 @@ func CacheOptions() cache.Options {
 			&policyv1.PodDisruptionBudget{}: mine,
 			&corev1.PersistentVolumeClaim{}: mine,
 			&corev1.PersistentVolume{}:      mine,
-			&storagev1.StorageClass{}:       {}, // there are few, and any of them may decide whether claims may grow
+			&storagev1.StorageClass{}:       {}, // any of these few can decide whether claims may grow
 			&corev1.Node{}:                  {Transform: stripNode},
 		},
 	}

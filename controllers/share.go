@@ -138,8 +138,8 @@ func readNodes(ctx context.Context, c client.Reader) (map[string]place, error) {
 	return places, nil
 }
 
-// sharingPod returns a pod as package fleet sees it. ok is false for a pod that does not belong to the StatefulSet or
-// is being deleted.
+// sharingPod returns the facts about a pod that package fleet needs. ok is false for a pod that does not belong to the
+// StatefulSet or is being deleted.
 func (o observed) sharingPod(cacheNode string, pod *corev1.Pod, nodes map[string]place) (f fleet.Pod, ok bool) {
 	ordinal, ok := naming.Ordinal(cacheNode, pod.Name)
 	if !ok || !pod.DeletionTimestamp.IsZero() {

@@ -20,8 +20,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
-// TestSharing follows which pods own keys: what the ConfigMap and the pods say, which pods stay, and that nothing is
-// written while nothing changes.
+// TestSharing makes several changes and checks which pods then own keys, according to the ConfigMap and to the
+// annotations of the pods. It also checks which pods stay, and that the operator writes nothing while nothing changes.
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	a := newAgents()
@@ -45,7 +45,7 @@ func TestSharing(t *testing.T) {
 	if !slices.Equal(policy.DeniedRanges, denied) {
 		t.Errorf("agents learn that %v is denied, want %v", policy.DeniedRanges, denied)
 	}
-	// told waits until the ConfigMap and all pods say that these pods own keys.
+	// told waits until the ConfigMap and the annotations of all pods contain these owners of keys.
 	told := func(members, away, previous string) {
 		t.Helper()
 		o.eventually(func() string {
@@ -95,7 +95,7 @@ func TestSharing(t *testing.T) {
 		a.set(func() { a.deaf["edge-2"] = true })
 		a.areRead(t)
 		cordon("node-1", true)
-		told("[0 1 2]", "[]", "[0 1 2]") // until edge-2 knows it too
+		told("[0 1 2]", "[]", "[0 1 2]") // as long as edge-2 does not know this
 		o.evictions(cacheNode, naming.EvictionsNeedHandover)
 		a.set(func() { a.deaf["edge-2"] = false })
 		told("[0 1 2]", "[1]", "[0 1 2]")

@@ -20,13 +20,13 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// stale is a cache that goes on showing an old ConfigMap and old pods, if it has them.
+// stale is a client whose cache shows an old ConfigMap and old pods, if past contains them.
 type stale struct {
 	client.Client
 	*past
 }
 
-// past contains what a stale cache shows; nil for what it shows as it is.
+// past contains the old objects that a stale cache shows. If a field is nil, the cache shows the current objects.
 type past struct {
 	configMap atomic.Pointer[corev1.ConfigMap]
 	pods      atomic.Pointer[corev1.PodList]
@@ -52,9 +52,9 @@ func (s stale) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 	return s.Client.Get(ctx, key, object, options...)
 }
 
-// TestStaleOffer checks that nothing is decided from a ConfigMap that is older than what the operator wrote last. By an
-// old one, a disk that leaves has not begun to. If it cannot be read any more, it would then leave at once, and not
-// after the other disks have filled from it.
+// TestStaleOffer checks that the operator decides nothing from a ConfigMap that is older than its own last write. In
+// this test, the old ConfigMap does not contain the leaving disk yet, and the disk has failed meanwhile. From the old
+// ConfigMap, the operator would conclude that the disk must leave at once, without a hand-over to the other disks.
 func TestStaleOffer(t *testing.T) {
 	t.Parallel()
 	a, shown := newAgents(), &past{}
@@ -106,7 +106,8 @@ func (o *operator) hasSet(cacheNode *v1alpha1.CacheNode) string {
 }
 
 // TestStalePods checks what a pass decides if it has to read the pods from the API server. In the cache, the pod has
-// not started; on the API server, it is ready. The pod's agent does not know disks that leave, so no disk may leave.
+// not started; on the API server, it is ready. The pod's agent does not support leaving disks, and the pass must notice
+// this.
 func TestStalePods(t *testing.T) {
 	t.Parallel()
 	a, shown := newAgents(), &past{}

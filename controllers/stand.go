@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// stand keeps the last accepted spec in effect while the present spec is not accepted.
+// stand keeps the last accepted spec in effect while the current spec is not accepted.
 func (r *CacheNodeReconciler) stand(ctx context.Context, s scope, o observed) error {
 	return errors.Join(r.keepStatefulSet(ctx, s, o), r.keepPolicy(ctx, s, o), r.openBudget(ctx, s))
 }

@@ -20,7 +20,7 @@ const pathAgain = 10 * time.Minute
 
 // stored contains the state from which the storage of a CacheNode was planned, and the plan.
 type stored struct {
-	// state is nil if the facts that every plan needs could not be read. Nothing is planned then.
+	// state is nil if the facts that every plan needs could not be read. In this case, there is no plan.
 	state   *storage.State
 	actions storage.Actions
 	// err is the reason why some facts could not be read; nil if everything that the plan needs was read. If err is set,
@@ -28,9 +28,9 @@ type stored struct {
 	err error
 }
 
-// planStorage reads the facts that the plan needs, and plans. Before pods are deleted by force or their number is
-// reduced, planStorage reads nodes, pods, claims and volumes from the API server. If this read fails, the pass does
-// neither.
+// planStorage reads the facts that the plan needs, and computes the plan. If the plan deletes pods by force or reduces
+// their number, planStorage first reads nodes, pods, claims and volumes from the API server. If this read fails, the
+// pass neither deletes pods by force nor reduces their number.
 func (r *CacheNodeReconciler) planStorage(ctx context.Context, s scope, o observed, out *outcome) (plan stored) {
 	state := &storage.State{
 		CacheNode: o.leaving.cacheNode, Now: s.now, Pods: o.pods, Verbs: storage.ReadVerbs(s.cacheNode),
@@ -46,7 +46,7 @@ func (r *CacheNodeReconciler) planStorage(ctx context.Context, s scope, o observ
 	}
 	plan.err = from.More(ctx, state)
 	plan.state, plan.actions = state, storage.Plan(*state)
-	if plan.err != nil { // the pass goes on with what was read, but deletes nothing by force
+	if plan.err != nil { // the pass continues with the facts that were read, but deletes nothing by force
 		plan.actions.Keep.Releases = slices.DeleteFunc(plan.actions.Keep.Releases, func(r storage.Release) bool {
 			return r.Force && !state.Fresh
 		})
@@ -71,7 +71,7 @@ func (r *CacheNodeReconciler) execute(s scope, out *outcome, do func(*executor.E
 }
 
 // checkStorage returns the storage problem that keeps the spec from being accepted; nil if there is none. For a new
-// CacheNode, nothing is created while another volume uses one of its paths. A running CacheNode goes on without the
+// CacheNode, nothing is created while another volume uses one of its paths. A running CacheNode continues without the
 // volumes whose paths are taken.
 func checkStorage(o observed) error {
 	follow := o.storage.actions.Follow

@@ -49,7 +49,7 @@ func (o *operator) volumes() map[string]*corev1.PersistentVolume {
 	volumes := map[string]*corev1.PersistentVolume{}
 	for i := range list.Items {
 		v := &list.Items[i]
-		if v.DeletionTimestamp.IsZero() { // nothing removes the protection of a volume here
+		if v.DeletionTimestamp.IsZero() { // in these tests, no controller removes the finalizer that protects a volume
 			volumes[v.Annotations[naming.AnnotationNode]+" "+v.Annotations[naming.AnnotationPath]] = v
 		}
 	}
@@ -162,7 +162,7 @@ func TestLocalVolumes(t *testing.T) {
 			}
 			return fmt.Sprintf("%d are accepted and %d refused, want 1 and %d", accepted, refused, len(rivals)-1)
 		})
-		// Another gets it as soon as the winner is gone, and not when the next poll is due.
+		// Another CacheNode gets the path as soon as the winner is gone. It does not wait for the next regular check.
 		winner := slices.IndexFunc(rivals, func(rival *v1alpha1.CacheNode) bool {
 			return meta.IsStatusConditionTrue(rival.Status.Conditions, v1alpha1.ConditionAccepted)
 		})
@@ -198,7 +198,7 @@ func TestLocalVolumes(t *testing.T) {
 				Name: "disk3", Size: resource.MustParse("1Gi"), LocalPath: &v1alpha1.LocalPath{Path: "/mnt/disk3"},
 			})
 		})
-		o.eventually(func() string { // no garbage collector runs here that removes the owner from the pods
+		o.eventually(func() string { // no garbage collector runs here, so nothing removes the owner from the pods
 			if o.get(set); set.DeletionTimestamp != nil && len(set.Finalizers) == 1 &&
 				set.Finalizers[0] == metav1.FinalizerOrphanDependents {
 				return ""
@@ -229,8 +229,8 @@ func TestLocalVolumes(t *testing.T) {
 	})
 }
 
-// TestClaims checks that claims grow if their class allows it, and that they are owned by the CacheNode unless the spec
-// retains them.
+// TestClaims checks that claims grow if their StorageClass allows it. It also checks that the CacheNode owns the
+// claims, unless the spec retains them.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	o := startOperator(t, apiserver.Shared(t))

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(apiserver.Run(m))
 }
 
-// oneDisk is the smallest CacheNode.
+// oneDisk is a CacheNode with only the required fields and one disk.
 const oneDisk = `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
@@ -53,12 +53,12 @@ spec:
   origin: {servers: [{host: origin.example.com}]}
 `
 
-// requests records what the operator sends to the API server, except for leases. It has events when they are told:
-// they are sent later, and not each by itself.
+// requests records what the operator sends to the API server, except for leases. It records an event at the time at
+// which the operator reports it. The event itself is sent later, perhaps together with other events.
 type requests struct {
 	mutex sync.Mutex
 	sent  []string
-	// changes counts those that may have changed something. last is the last of them.
+	// changes is the number of requests that may have changed something. last is the last of these requests.
 	changes int
 	last    string
 }
@@ -89,7 +89,7 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// told notes the events that are told.
+// told is an event recorder that also adds each event to requests.
 type told struct {
 	events.EventRecorder
 	*requests
@@ -129,7 +129,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// operator is a running operator, with the test's own client beside it.
+// operator is a running operator, together with a client that only the test uses.
 type operator struct {
 	t          testing.TB
 	config     *rest.Config
@@ -138,7 +138,7 @@ type operator struct {
 	client     client.Client
 	// cached reads from the operator's cache.
 	cached client.Reader
-	// clock is the operator's. It stands still but in eventually.
+	// clock is the operator's clock. It stands still, except in eventually or when a test moves it.
 	clock  *clocktesting.FakeClock
 	queues queues
 	stop   func()
@@ -151,7 +151,7 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	return startOperatorAt(t, clocktesting.NewFakeClock(now), restConfig, options...)
 }
 
-// again runs another operator, after this one was stopped.
+// again starts another operator. The test must have stopped this operator before.
 func (o *operator) again(t testing.TB, options ...func(*CacheNodeReconciler)) *operator {
 	t.Helper()
 	return startOperatorAt(t, o.clock, o.config, options...)
@@ -275,7 +275,8 @@ func (o *operator) setStatus(object client.Object, change func()) {
 	must(o.t, o.client.Status().Patch(context.Background(), object, client.MergeFrom(before)))
 }
 
-// pass forces one pass over a CacheNode, besides those that events cause, and waits for its end.
+// pass causes one pass over a CacheNode, in addition to the passes that events cause, and waits until this pass has
+// ended.
 func (o *operator) pass(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	o.ends()
@@ -291,15 +292,15 @@ func (o *operator) pass(cacheNode *v1alpha1.CacheNode) {
 func (o *operator) writesNothing(cacheNode *v1alpha1.CacheNode, passes int) {
 	o.t.Helper()
 	o.writesNothingWhile(func() { o.settle(cacheNode) }, func() {
-		for range passes { // the operator makes none itself
+		for range passes { // the operator itself starts no pass here
 			_, err := o.reconciler.Reconcile(context.Background(), requestFor(cacheNode))
 			must(o.t, err)
 		}
 	})
 }
 
-// writesNothingWhile calls before, which leaves the operator at rest, and checks that nothing is written while during
-// runs, and what it causes.
+// writesNothingWhile first calls the function before, which must leave the operator with nothing to do. Then it calls
+// the function during, and checks that the operator writes nothing because of that.
 func (o *operator) writesNothingWhile(before, during func()) {
 	o.t.Helper()
 	before()
@@ -311,8 +312,8 @@ func (o *operator) writesNothingWhile(before, during func()) {
 	}
 }
 
-// rollOut plays the StatefulSet controller, which an API server alone does not have: every pod has the wanted revision
-// and is ready.
+// rollOut acts as the StatefulSet controller, because no such controller runs here. It sets the status of the
+// StatefulSet: every pod has the wanted revision and is ready.
 func (o *operator) rollOut(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	set := &appsv1.StatefulSet{}

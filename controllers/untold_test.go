@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// unwritable is a client that cannot write a status while it is broken.
+// unwritable is a client that cannot write a status while broken is true.
 type unwritable struct {
 	client.Client
 	broken *atomic.Bool
@@ -40,8 +40,8 @@ func (u unwritableStatus) Patch(
 	return u.SubResourceWriter.Patch(ctx, object, patch, options...)
 }
 
-// TestUntold checks the event about an action of a pass that could not write the status: a later pass that can write it
-// sends the event, once.
+// TestUntold checks the event about an action of a pass that could not write the status. A later pass that can write
+// the status must send this event, and only once.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -75,7 +75,7 @@ func TestUntold(t *testing.T) {
 	o.get(cacheNode)
 	before := cacheNode.DeepCopy()
 	cacheNode.Annotations = map[string]string{v1alpha1.Drain.Annotation("edge-0", "disk1"): "true"}
-	cacheNode.Spec.Disks[0].Size = resource.MustParse("5Gi") // which changes the status, too
+	cacheNode.Spec.Disks[0].Size = resource.MustParse("5Gi") // this edit changes the status too
 	must(t, o.client.Patch(context.Background(), cacheNode, client.MergeFrom(before)))
 	o.eventually(func() string {
 		if o.queues.passes.failed.Load() == failed {

@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// wanted is what the spec asks for. For a refused spec, only the fields that were computed before the cause was found
-// are set.
+// wanted is what the spec asks for. If the spec is not accepted, only the fields are set that were computed before the
+// fault was found.
 type wanted struct {
 	// effective is the CacheNode with the operator's choices for the fields that the spec leaves open, and with the
 	// leaving disks. It is empty for a spec that is not valid.
@@ -65,7 +65,7 @@ func (r *CacheNodeReconciler) want(ctx context.Context, s scope, o observed) (w 
 }
 
 // render returns the wanted state of the pods (edit.Target), and checks that their configuration can be rendered. A
-// configuration that cannot be rendered is refused here, before any pod gets it.
+// spec whose configuration cannot be rendered is not accepted, so no pod gets the configuration.
 func (r *CacheNodeReconciler) render(
 	cacheNode effective.CacheNode, bundle string, table routes.Table,
 ) (edit.Target, error) {
@@ -97,9 +97,9 @@ func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, spec v1alpha1.C
 	return nil
 }
 
-// moves describes which keys move because of an edit of the disks; nil if no keys move. It returns an error if the
-// edit moves more keys than the spec allows and nobody has acknowledged that. The error keeps the operator from
-// changing anything.
+// moves describes which keys move because of an edit of the disks; nil if no keys move. It returns an error if the edit
+// moves more keys than the spec allows and nobody has acknowledged this movement. Because of the error, the operator
+// changes nothing.
 func moves(s scope, o observed, wanted agentapi.Revision) (*v1alpha1.KeyMovement, error) {
 	if o.offered.stable == nil {
 		return nil, nil

@@ -21,13 +21,14 @@ type Verb string
 
 // The verbs.
 const (
-	// Drain keeps a disk out of use as long as the annotation exists, whatever its value. The files stay.
+	// Drain takes a disk out of use. The disk stays out of use as long as the annotation exists; the value of the
+	// annotation does not matter. The files on the disk are kept.
 	Drain Verb = "drain"
-	// Readmit uses a repaired disk again. The value is the time of the request (RFC 3339). The operator replaces a pod or
-	// placeholder that is older than the request.
+	// Readmit puts a repaired disk into use again. The value is the time of the request (RFC 3339). The operator replaces
+	// the pod, or the placeholder of the disk, if it is older than the request.
 	Readmit Verb = "readmit"
-	// Replace gives a disk another volume. The value is the time of the request (RFC 3339). The operator deletes a claim
-	// that is older than the request.
+	// Replace gives a disk another volume. The value is the time of the request (RFC 3339). The operator deletes the
+	// disk's claim if the claim is older than the request.
 	Replace Verb = "replace"
 )
 
@@ -36,7 +37,7 @@ const verbDomain = ".cachenode.io/"
 // Annotation returns the key of the annotation for a disk of a pod.
 func (v Verb) Annotation(pod, disk string) string { return string(v) + verbDomain + pod + "." + disk }
 
-// ParseVerb splits the key of an annotation into verb, pod and disk. ok is false for a key that requests no verb.
+// ParseVerb splits the key of an annotation into verb, pod and disk. ok is false if the key contains no verb.
 func ParseVerb(key string) (verb Verb, pod, disk string, ok bool) {
 	prefix, target, found := strings.Cut(key, verbDomain)
 	switch verb = Verb(prefix); {

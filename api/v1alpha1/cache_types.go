@@ -27,8 +27,8 @@ type CachePolicy struct {
 	// +kubebuilder:validation:XValidation:rule="!('Args' in self) || 'URI' in self",message="key: Args goes with URI only: RequestURI has the arguments in it"
 	Key []KeyPart `json:"key,omitempty"`
 
-	// query selects the arguments of a URL that count. Arguments that do not count are not part of the key, and do not
-	// reach the origin. Unset means that all arguments count.
+	// query selects the arguments of a URL that count. nginx removes the other arguments: they are not part of the key and
+	// do not reach the origin. Unset means that all arguments count.
 	// +optional
 	Query *Query `json:"query,omitempty"`
 
@@ -76,10 +76,11 @@ type CachePolicy struct {
 	// +kubebuilder:default={}
 	Lock CacheLock `json:"lock,omitempty"`
 
-	// backgroundUpdate serves the stale object also to the request that starts its renewal, within the time of
-	// staleWhileRevalidate (proxy_cache_background_update). With false, this request waits for the origin, and only the
-	// other requests get the stale object. The renewal delays no other request on the client's connection. The field has
-	// no effect on objects in slices. Default false.
+	// backgroundUpdate decides what the request that starts the renewal of an expired object gets, within the time of
+	// staleWhileRevalidate (proxy_cache_background_update). With true, this request gets the stale object, like all other
+	// requests for the object. The renewal does not delay other requests on the client's connection. With false, this
+	// request waits for the origin, and only the other requests get the stale object. The field has no effect on objects
+	// in slices. Default false.
 	// +optional
 	// +kubebuilder:default=false
 	BackgroundUpdate *bool `json:"backgroundUpdate,omitempty"`
@@ -113,11 +114,11 @@ type CachePolicy struct {
 	// objects are fetched whole. After a change, nginx fetches objects again, because it no longer finds the stored
 	// objects.
 	//
-	// Use slice if the origin answers requests for ranges with a strong ETag. Any other object is fetched whole. Each
-	// request for such an object then first asks the origin for a part, even if the whole object is on the disk. Two
-	// kinds of requests are exceptions: requests that are answered from memory and, if the origin ignores ranges,
-	// requests that begin in the first part. If an object changes, responses that would mix old and new parts end early,
-	// until the old parts have expired.
+	// Use slice if the origin answers requests for ranges with a strong ETag. nginx fetches an object without a strong
+	// ETag whole. Each request for such an object then first asks the origin for a part, even if the whole object is on
+	// the disk. Two kinds of requests are exceptions: requests that are answered from memory and, if the origin ignores
+	// ranges, requests that begin in the first part. If an object changes, responses that would mix old and new parts end
+	// early, until the old parts have expired.
 	// +optional
 	Slice *Slice `json:"slice,omitempty"`
 
@@ -128,8 +129,8 @@ type CachePolicy struct {
 	// +kubebuilder:default=true
 	StatusHeaders *bool `json:"statusHeaders,omitempty"`
 
-	// nodeHeader adds X-Cache-Node, the name of the pod, to responses. This header shows clients which pod answered, and
-	// so how many pods there are. Default false.
+	// nodeHeader adds X-Cache-Node, the name of the pod, to responses. This header shows clients which pod answered. From
+	// its values, clients can learn how many pods there are. Default false.
 	// +optional
 	NodeHeader bool `json:"nodeHeader,omitempty"`
 }
@@ -139,10 +140,10 @@ func (c CachePolicy) Names(status StatusCode) bool {
 	return slices.ContainsFunc(c.Valid, func(v Validity) bool { return slices.Contains(v.Status, status) })
 }
 
-// Query lists the names of URL arguments to drop or to keep. A name may end in *, which matches any characters or
-// none, as in utm_*. Names are case-sensitive. The order of the arguments stays as it is. nginx removes the first
-// eight groups of neighbouring arguments that do not count. If a request has more of these groups, the other groups
-// count.
+// Query lists the names of URL arguments to drop or to keep. A name may end in *, which matches any characters or none,
+// as in utm_*. Names are case-sensitive. nginx keeps the order of the arguments. A group is a sequence of neighbouring
+// arguments that do not count. nginx removes only the first eight groups of a request. The arguments in any further
+// groups count.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.drop) != has(self.keep)",message="give either drop or keep"
 type Query struct {
@@ -255,16 +256,16 @@ type CacheLock struct {
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// timeout is the time for which a request waits for the response to another request. After this time, the request
-	// goes to the origin itself, and its response is not cached. If a disk dies, the requests that wait for an object of
-	// this disk fail one after another, until this time is over. The default is the longest time that the origin may
-	// take to answer: the sum of origin.timeouts.connect, origin.timeouts.read and origin.retries.timeout. CacheNodes
+	// timeout is the time for which a request waits for another request that fetches the same object. After this time, the
+	// request goes to the origin itself, and its response is not cached. If a disk dies, the requests that wait for an
+	// object of this disk fail one after another, until this time is over. The default is the longest time that the origin
+	// may take to answer: the sum of origin.timeouts.connect, origin.timeouts.read and origin.retries.timeout. CacheNodes
 	// that were created when the default was 5s keep 5s.
 	// +optional
 	Timeout Duration `json:"timeout,omitempty"`
 
 	// age is the time after which one more request may ask the origin if the first request has not finished. If a worker
-	// dies, its locks stay for this time. Default the same sum as for timeout.
+	// dies, its locks stay for this time. The default is the same sum as for timeout.
 	// +optional
 	Age Duration `json:"age,omitempty"`
 }
@@ -285,13 +286,13 @@ type IO struct {
 	// mode decides how nginx reads and writes cache files: Threads, Direct, Workers or Auto. With Threads, the disk's
 	// thread pool reads and writes them (aio threads). With Direct, the worker itself reads and writes them (aio off).
 	// Direct costs less if reads never wait, but a read that waits blocks the whole worker. Workers is like Direct, but
-	// with workersPerCPU workers for each CPU, which read into buffers and send the buffers (see sendfile). Workers is
-	// for disks that answer within a fraction of a millisecond. With Workers, a response in progress takes up to 256Ki
-	// of memory. While a disk makes reads wait, and for ten minutes after that, a pod with Workers uses Threads instead.
-	// Auto means Direct if no disk is an HDD, and all caches fit into the part of pod.resources.limits.memory that nginx
-	// does not need. Otherwise, Auto means Workers if all disks are NVMe, there is no memory tier, pod.resources.limits
-	// contains cpu and memory, and 64Mi of memory remain for each CPU. Auto never changes a CacheNode from another mode
-	// to Workers. In all other cases, Auto means Threads. Default Auto.
+	// with workersPerCPU workers for each CPU. These workers read files into buffers and send the buffers (see sendfile).
+	// Workers is for disks that answer within a fraction of a millisecond. With Workers, a response in progress takes up
+	// to 256Ki of memory. While a disk makes reads wait, and for ten minutes after that, a pod with Workers uses Threads
+	// instead. Auto means Direct if no disk is an HDD, and all caches fit into the part of pod.resources.limits.memory
+	// that nginx does not need. Otherwise, Auto means Workers if all disks are NVMe, there is no memory tier,
+	// pod.resources.limits contains cpu and memory, and 64Mi of memory remain for each CPU. In all other cases, Auto means
+	// Threads. Auto never changes an existing CacheNode from another mode to Workers. Default Auto.
 	// +optional
 	// +kubebuilder:default=Auto
 	// +kubebuilder:validation:Enum=Auto;Threads;Direct;Workers
@@ -312,14 +313,15 @@ type IO struct {
 	Sendfile *bool `json:"sendfile,omitempty"`
 
 	// readAhead tells the kernel that files larger than 128Ki are read sequentially, which doubles the disk's read-ahead
-	// (read_ahead, posix_fadvise). 0 switches it off. Range 0 to 1Gi, default 1Mi.
+	// (read_ahead, posix_fadvise). 0 switches this off. Range 0 to 1Gi, default 1Mi.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="readAhead: must be from 0 to 1Gi"
 	ReadAhead *resource.Quantity `json:"readAhead,omitempty"`
 
-	// asyncWrite lets the disk's thread pool write responses to the disk too (aio_write). Default true.
+	// asyncWrite makes nginx use the disk's thread pool not only to read from the disk, but also to write responses to it
+	// (aio_write). Default true.
 	// +optional
 	// +kubebuilder:default=true
 	AsyncWrite *bool `json:"asyncWrite,omitempty"`

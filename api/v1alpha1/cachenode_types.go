@@ -4,9 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CacheNode is an HTTP cache on local disks. Its pods run nginx with a separate cache and share of the keys for each
-// disk and, unless io.mode is Direct or Workers, with a separate thread pool. So a disk that blocks delays only the
-// requests that need this disk. With io.mode Workers, a disk that hangs also stops its pod for a second or two.
+// CacheNode is an HTTP cache on local disks. Its pods run nginx. Each disk has a separate cache and its own share of
+// the keys. Unless io.mode is Direct or Workers, each disk also has its own thread pool. So a disk that blocks delays
+// only the requests that need this disk. With io.mode Workers, a disk that hangs also stops its pod for a second or
+// two.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -95,14 +96,14 @@ type CacheNodeSpec struct {
 	// +optional
 	Origin Origin `json:"origin,omitzero"`
 
-	// gateways lets Gateways of the Gateway API use the pods and disks. Without it, none may.
+	// gateways lets Gateways of the Gateway API use the pods and disks. If gateways is unset, no Gateway may use them.
 	// +optional
 	Gateways *Gateways `json:"gateways,omitempty"`
 
-	// hosts are the names that the cache serves (server_name). A request for any other name gets 421 (Misdirected
-	// Request) and reaches neither cache nor origin. "*.example.com" matches every name below example.com. Empty means
-	// that any name is served. If cache.key contains Host, strangers can then fill the disks by inventing names. At most
-	// 64 names.
+	// hosts are the names that the cache serves (server_name). A request for any other name gets 421 (Misdirected Request)
+	// and reaches neither cache nor origin. "*.example.com" matches every name below example.com. Empty means that any
+	// name is served. If cache.key then contains Host, anybody can fill the disks with requests for invented names. At
+	// most 64 names.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -200,15 +201,16 @@ type Duration string
 // ClaimRetentionPolicy works like a StatefulSet's persistentVolumeClaimRetentionPolicy, but the operator carries it
 // out.
 type ClaimRetentionPolicy struct {
-	// whenDeleted decides what happens to the claims when the CacheNode is deleted: Delete (default) or Retain. A cache
-	// can be filled again, but nobody can use the disks that a forgotten claim holds.
+	// whenDeleted decides what happens to the claims when the CacheNode is deleted: Delete (default) or Retain. The
+	// default is Delete because a cache can be filled again. A forgotten claim, however, would keep others from using its
+	// disk.
 	// +optional
 	// +kubebuilder:default=Delete
 	WhenDeleted ClaimRetention `json:"whenDeleted,omitempty"`
 
-	// whenScaled decides what happens to the claims of pods that are removed by scaling down: Retain (default) or
-	// Delete. With Retain, a pod that comes back finds its cache warm. With placement.perNode, the claims are always
-	// deleted.
+	// whenScaled decides what happens to the claims of pods that are removed by scaling down: Retain (default) or Delete.
+	// With Retain, a pod that is added again by scaling up still finds its cached objects. With placement.perNode, the
+	// claims are always deleted.
 	// +optional
 	// +kubebuilder:default=Retain
 	WhenScaled ClaimRetention `json:"whenScaled,omitempty"`

@@ -22,7 +22,7 @@ const (
 	// pod still works.
 	ConditionOutdated = "Outdated"
 	// ConditionEvictionsWait is true while the PodDisruptionBudget refuses evictions because pods of cordoned nodes hand
-	// their keys over. The message names the budget, and the time until which the budget refuses evictions.
+	// their keys over to other pods. The message names the budget, and the time until which the budget refuses evictions.
 	ConditionEvictionsWait = "EvictionsWait"
 	// ConditionReconciling is true while the pods do not yet run what the spec asks for.
 	ConditionReconciling = "Reconciling"
@@ -45,7 +45,7 @@ const (
 	// recovers when the content of this object is corrected.
 	ReasonInvalidReference = "InvalidReference"
 	// ReasonNameTaken means that an object that the CacheNode needs exists and belongs to somebody else. The CacheNode
-	// recovers within a minute after that object is gone.
+	// recovers within a minute after the deletion of that object.
 	ReasonNameTaken = "NameTaken"
 	// ReasonRollingOut means that pods are created, replaced or removed, or do not run the new configuration yet.
 	ReasonRollingOut = "RollingOut"

@@ -15,7 +15,7 @@ const (
 	DiskDrained DiskState = "Drained"
 )
 
-// DiskReason is the reason for which a disk is out of use. It is empty for a disk in use.
+// DiskReason is the reason why a disk is out of use. It is empty for a disk in use.
 type DiskReason string
 
 // The reasons.
@@ -24,7 +24,7 @@ const (
 	DiskIOError DiskReason = "IOError"
 	// DiskCorrupt means that a probe read other bytes than it wrote.
 	DiskCorrupt DiskReason = "Corrupt"
-	// DiskSlow means that a probe took longer than health.timeout, and that the disk is not just busy.
+	// DiskSlow means that a probe took longer than health.timeout, and that the disk does not merely count as busy.
 	DiskSlow DiskReason = "Slow"
 	// DiskShutdown means that the file system returns errors for every request until it is unmounted everywhere. After a
 	// repair, the pod must be replaced before the disk can be used again.
@@ -37,7 +37,8 @@ const (
 	DiskNoInodes DiskReason = "NoInodes"
 	// DiskNotMounted means that no volume is mounted where the disk should be.
 	DiskNotMounted DiskReason = "NotMounted"
-	// DiskNodeDevice means that the volume is a folder on the node's own file system, which a cache would fill.
+	// DiskNodeDevice means that the volume is a folder on the node's own file system. A cache in this folder would fill
+	// the node's file system.
 	DiskNodeDevice DiskReason = "NodeDevice"
 	// DiskSharedDevice means that another disk of the pod is on the same device.
 	DiskSharedDevice DiskReason = "SharedDevice"
@@ -45,8 +46,8 @@ const (
 	DiskForeignCache DiskReason = "ForeignCache"
 )
 
-// NeedsNewPod returns true for a reason that lasts until a new pod mounts the volume, even if the disk has been
-// repaired.
+// NeedsNewPod returns true for a reason that a repair of the disk alone does not remove: the reason lasts until a new
+// pod mounts the volume.
 func (r DiskReason) NeedsNewPod() bool {
 	return r == DiskShutdown || r == DiskNotMounted || r == DiskNodeDevice || r == DiskSharedDevice
 }

@@ -10,11 +10,10 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: a volume cannot change its class: remove the disk and add one with another name",fieldPath=".storageClassName"
 // +kubebuilder:validation:XValidation:rule="has(self.localPath) == has(oldSelf.localPath) && (!has(self.localPath) || self.localPath.path == oldSelf.localPath.path)",message="localPath: a volume cannot change its path: remove the disk and add one with another name",fieldPath=".localPath"
 type Disk struct {
-	// name identifies the disk. Which keys are on the disk depends on the name. The name has at most 16 lower-case
-	// letters and digits, begins with a letter and has no hyphen. It becomes part of nginx identifiers and of the
-	// claim's name "<disk>-<cachenode>-<ordinal>", where a hyphen could make two CacheNodes claim the same volume. The
-	// name must not be "memory", because this word marks responses from the memory tier.
-	// +required
+	// name identifies the disk. The name also influences which keys are on the disk. The name has at most 16 lower-case
+	// letters and digits, begins with a letter and has no hyphen. It becomes part of nginx identifiers and of the claim's
+	// name "<disk>-<cachenode>-<ordinal>". With hyphens in disk names, two CacheNodes could have claims with the same
+	// name. The name must not be "memory", because this word marks responses from the memory tier. +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9]*$')",message="name: must be lower-case letters and digits and begin with a letter, such as disk1; no hyphen or underscore, so that no two names become one in nginx or in a claim's name"
@@ -71,7 +70,7 @@ type Disk struct {
 	// +kubebuilder:default={}
 	Cache DiskCache `json:"cache,omitempty"`
 
-	// health says when the disk is taken out of use and when it comes back.
+	// health says when the disk is taken out of use and when it is used again.
 	// +optional
 	// +kubebuilder:default={}
 	Health DiskHealth `json:"health,omitempty"`
@@ -96,10 +95,10 @@ type LocalPath struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(/[A-Za-z0-9_][-A-Za-z0-9._]*)+$')",message="path: must be an absolute path such as /mnt/disk1: letters, digits, points, hyphens and underscores, no part that begins with a point or hyphen, no slash at the end"
 	Path string `json:"path"`
 
-	// requireMountPoint says whether path must be a mount of its own. With true (default), the disk is not used while
-	// nothing is mounted at path. This keeps a cache from filling the node's root file system when a disk is missing. With
-	// false, path may be an ordinary folder, at which nothing is mounted. It may then be on the same device as other disks
-	// or as the node's own file system, as with health.device Shared.
+	// requireMountPoint says whether path must be a mount point. With true (default), the disk is not used while nothing
+	// is mounted at path. This keeps a cache from filling the node's root file system when a disk is missing. With false,
+	// path may be an ordinary folder, at which nothing is mounted. It may then be on the same device as other disks or as
+	// the node's own file system, as with health.device Shared.
 	// +optional
 	// +kubebuilder:default=true
 	RequireMountPoint *bool `json:"requireMountPoint,omitempty"`
@@ -117,8 +116,9 @@ const (
 	EmptyForeign ForeignCache = "Empty"
 )
 
-// DiskHealth contains the thresholds by which the agent in the pod judges a disk. A probe reads all blocks of the
-// agent's own file, writes one block, syncs the file and reads this block back. The probe bypasses the page cache.
+// DiskHealth contains the thresholds with which the agent in the pod decides whether a disk is healthy. A probe reads
+// all blocks of the agent's own file, writes one block, syncs the file and reads this block back. The probe bypasses
+// the page cache.
 type DiskHealth struct {
 	// interval is the time between two probes of a healthy disk. Range 500ms to 1m, default 1s.
 	// +optional
@@ -126,10 +126,11 @@ type DiskHealth struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('500ms') && duration(self) <= duration('1m'))",message="interval: must be from 500ms to 1m"
 	Interval Duration `json:"interval,omitempty"`
 
-	// timeout is the longest time that a probe may take. A probe that takes longer counts as failed, and counts as
-	// failed once more after each further timeout. The probe of a busy disk may take up to 30s. A disk is busy if it
-	// completes at least 50 reads a second during the probe; for an HDD, 20 reads a second suffice. Writes count too, as
-	// soon as the probe has finished its reads. Range 50ms to 1m. Default 2s for HDD and 1s for SSD and NVMe.
+	// timeout is the longest time that a probe may take. A probe that takes longer counts as a failed probe. While it
+	// continues, it counts as one more failed probe after each further period of this length. The probe of a busy disk may
+	// take up to 30s. A disk is busy if it completes at least 50 reads a second during the probe; for an HDD, 20 reads a
+	// second suffice. Writes count too, as soon as the probe has finished its reads. Range 50ms to 1m. Default 2s for HDD
+	// and 1s for SSD and NVMe.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('50ms') && duration(self) <= duration('1m'))",message="timeout: must be from 50ms to 1m"
 	Timeout Duration `json:"timeout,omitempty"`
@@ -168,9 +169,9 @@ type DiskHealth struct {
 	// +kubebuilder:validation:Maximum=50
 	MinFreeInodes *int32 `json:"minFreeInodes,omitempty"`
 
-	// device is Own or Shared. With Own (default), the disk must be a separate mount on a separate device, which neither
-	// another disk nor the node's own file system uses. With Shared, the disk may share its device with them. If the
-	// device then fails, all of them fail.
+	// device is Own or Shared. With Own (default), the disk must be a separate mount on a separate device. Neither another
+	// disk nor the node's own file system may use this device. With Shared, the disk may share its device with other disks
+	// or with the node's own file system. If the device then fails, all of them fail.
 	// +optional
 	// +kubebuilder:default=Own
 	Device DeviceRule `json:"device,omitempty"`
@@ -225,17 +226,18 @@ type ThreadPool struct {
 // DiskCache becomes the parameters of proxy_cache_path.
 type DiskCache struct {
 	// maxSize is the space that the cache files may take (max_size). nginx checks this limit periodically, not at each
-	// write. Range 1Mi to the disk's size. Default 90% of the disk's size, or less if minFree leaves less. As soon as
-	// the agent has measured the size of the file system, it refuses a larger value.
+	// write. Range 1Mi to the disk's size. Default 90% of the disk's size, or less if minFree leaves less. As soon as the
+	// agent has measured the size of the file system, it refuses a larger value. If nginx can run no other revision, the
+	// agent lowers the value instead.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="maxSize: must be at least 1Mi"
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 
-	// minFree is the space of the file system that nginx keeps free (min_free). The default is what a disk of this kind
-	// can write in the 10 seconds between two checks by nginx: 1500Mi for HDD, 5000Mi for SSD, 20Gi for NVMe. The
-	// default is at least 5% and at most 25% of the disk's size. 0 switches it off.
+	// minFree is the space of the file system that nginx keeps free (min_free). The default is the amount of data that a
+	// disk of this kind can write in the 10 seconds between two checks by nginx. It is 1500Mi for HDD, 5000Mi for SSD and
+	// 20Gi for NVMe. The default is at least 5% and at most 25% of the disk's size. 0 switches this limit off.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
@@ -253,7 +255,8 @@ type DiskCache struct {
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('64Gi')) <= 0",message="keysZone: must be at least 1Mi and at most 64Gi"
 	KeysZone *resource.Quantity `json:"keysZone,omitempty"`
 
-	// inactive is the time without a request after which an object is removed, fresh or not (inactive). Default 168h.
+	// inactive is the time without a request after which an object is removed, whether it is fresh or not (inactive).
+	// Default 168h.
 	// +optional
 	// +kubebuilder:default="168h"
 	Inactive Duration `json:"inactive,omitempty"`

@@ -1,5 +1,5 @@
-// Package v1alpha1 is the API cachenode.io/v1alpha1. Its comments are the specification: each names the field, its
-// meaning, unit, default and limits, and the nginx directive that it becomes.
+// Package v1alpha1 is the API cachenode.io/v1alpha1. The comments in this package are the specification. The comment on
+// a field contains the field's name, meaning, unit, default and limits, and the nginx directive that the field becomes.
 //
 // +kubebuilder:object:generate=true
 // +groupName=cachenode.io

@@ -57,7 +57,7 @@ type Listen struct {
 	// +optional
 	ClientAddress *ClientAddress `json:"clientAddress,omitempty"`
 
-	// gzip compresses text for clients that accept it (the module ngx_http_gzip_module).
+	// gzip compresses text for clients that accept compressed responses (the module ngx_http_gzip_module).
 	// +optional
 	// +kubebuilder:default={}
 	Gzip Gzip `json:"gzip,omitzero"`
@@ -86,11 +86,9 @@ type ClientAddress struct {
 	// +required
 	Source AddressSource `json:"source"`
 
-	// trustedCIDRs are the networks of the load balancers. nginx believes a stated client address only on connections
-	// from these networks. For other connections, the address of the connection counts as the client's address. 1 to 64
-	// networks, such as 10.0.0.0/8.
-	// +required
-	// +listType=set
+	// trustedCIDRs are the networks of the load balancers. nginx accepts a client address from a PROXY header or from
+	// X-Forwarded-For only on connections from these networks. For other connections, the address of the connection counts
+	// as the client's address. 1 to 64 networks, such as 10.0.0.0/8. +required +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	TrustedCIDRs []CIDR `json:"trustedCIDRs"`
@@ -106,7 +104,7 @@ type CIDR string
 // each response when it sends the response to a client, with Vary: Accept-Encoding and a weak ETag. A response that
 // the origin has already compressed stays as it is.
 type Gzip struct {
-	// enabled switches the compression on. Compression costs processor time for each response, also for responses from
+	// enabled switches the compression on. Compression costs processor time for each response, including responses from
 	// the cache. Default false.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`

@@ -2,16 +2,16 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
-// MemoryTier is a cache in memory in front of the disks. It serves objects that are requested often, so that they
-// never wait in the queue of their disk. nginx fills the tier in the background, only from the disks. The tier holds
-// only whole responses with status 200 and a Content-Length. A request that the tier cannot answer goes to its disk,
-// as if there were no tier.
+// MemoryTier is a cache in memory in front of the disks. It serves objects that are requested often. Requests for these
+// objects then do not wait in the queue of a disk. nginx fills the tier in the background, only from the disks. The
+// tier holds only whole responses with status 200 and a Content-Length. A request that the tier cannot answer goes to
+// its disk, as if there were no tier.
 type MemoryTier struct {
-	// enabled switches the tier on or off. By default, a new CacheNode has a tier. There are two exceptions if size is
-	// unset too. A new CacheNode has no tier if io.mode is Workers, or if Auto chooses Direct because all caches fit
-	// into memory. An existing CacheNode stays with or without a tier as before: an upgrade of the operator does not
-	// switch the tier on. The tier stays off if cache.key contains Method or URI, or if the default size would be below
-	// 16Mi. A change replaces the pods.
+	// enabled switches the tier on or off. If enabled is unset, a new CacheNode has a tier, with two exceptions. If size
+	// is unset too, a new CacheNode has no tier if io.mode is Workers, or if Auto chooses Direct because all caches fit
+	// into memory. If enabled is unset, an existing CacheNode keeps its tier, or stays without one: an upgrade of the
+	// operator does not switch the tier on. The tier stays off if cache.key contains Method or URI, or if the default size
+	// would be below 16Mi. A change replaces the pods.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
@@ -47,13 +47,13 @@ type MemoryTier struct {
 	// +kubebuilder:default="10m"
 	Inactive Duration `json:"inactive,omitempty"`
 
-	// maxExtraAge limits how much longer the tier serves an object than its disk would. A copy is valid for this time
-	// after nginx has made it from a fresh object on the disk, or for the object's own lifetime if that is shorter. An
+	// maxExtraAge limits how much longer the tier serves an object than its disk would. nginx makes a copy from a fresh
+	// object on the disk. The copy is then valid for this time, or for the object's own lifetime if that is shorter. An
 	// object is not copied if its lifetime is shorter than 10s, or comes only from Expires. The first request after the
 	// end of this time starts a renewal of the copy. The old copy is served until the renewal ends. Objects that nobody
-	// requests during maxExtraAge leave the memory. If an object is seldom requested, the tier therefore serves it
-	// longer than the disk would. The extra time is at most twice maxExtraAge, plus ten seconds, plus the duration of
-	// the renewal. At least 1s, default 30s.
+	// requests during maxExtraAge leave the memory. If an object is seldom requested, the tier therefore serves it longer
+	// than the disk would. The extra time is at most twice maxExtraAge, plus ten seconds, plus the duration of the
+	// renewal. At least 1s, default 30s.
 	// +optional
 	// +kubebuilder:default="30s"
 	MaxExtraAge Duration `json:"maxExtraAge,omitempty"`

@@ -19,7 +19,7 @@ type Origin struct {
 	// +kubebuilder:validation:XValidation:rule="self.exists(s, !s.backup)",message="servers: at least one must not be a backup"
 	Servers []OriginServer `json:"servers"`
 
-	// hostHeader is the Host header that the origin gets. Unset means the name that the client asked for. At most 259
+	// hostHeader is the Host header that the origin gets. Unset means the host name in the client's request. At most 259
 	// characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -46,12 +46,12 @@ type Origin struct {
 	// +optional
 	TLS *OriginTLS `json:"tls,omitempty"`
 
-	// fallbackConcurrency is the maximum number of requests in each pod that fall back from their own disk at the same
-	// time (limit_conn). A request falls back if its disk has failed, or if all threads and the queue of the disk are
-	// full. A request that another disk can answer does not count. Above the limit, a request gets a stale copy, if the
-	// origin allows stale copies on errors, and otherwise 503 with Retry-After. So a failure of the disks does not
-	// become a failure of the origin. One limit applies to the requests on all ports, including requests that come
-	// through other pods. Range 1 to 65536, default 128.
+	// fallbackConcurrency is the maximum number of requests in each pod that fall back to the origin at the same time
+	// (limit_conn). A request falls back if its own disk cannot serve it: the disk has failed, or all its threads are busy
+	// and its queue is full. A request that another disk can answer does not count. Above the limit, a request gets a
+	// stale copy, if the origin allows stale copies on errors, and otherwise 503 with Retry-After. So a failure of the
+	// disks does not become a failure of the origin. One limit applies to the requests on all ports, including requests
+	// that come through other pods. Range 1 to 65536, default 128.
 	// +optional
 	// +kubebuilder:default=128
 	// +kubebuilder:validation:Minimum=1
@@ -90,7 +90,7 @@ type OriginServer struct {
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
 
-	// backup says that nginx asks this server only when the others fail. Default false.
+	// backup makes nginx ask this server only when the other servers fail. Default false.
 	// +optional
 	// +kubebuilder:default=false
 	Backup bool `json:"backup,omitempty"`
@@ -164,9 +164,9 @@ type OriginTimeouts struct {
 
 // Retries becomes proxy_next_upstream and its limits. A request that is not idempotent is never sent twice.
 //
-// If an address fails, nginx asks this address last for ten seconds, but still asks it if all other addresses have
-// failed too. So a request that the origin never answers does not make other requests fail. Each address of a Service
-// or of a host name counts as a server.
+// For ten seconds after an address has failed, nginx asks all other addresses first. It still asks the failed address
+// if all other addresses have failed too. So a request that the origin never answers does not make other requests fail.
+// Each address of a Service or of a host name counts as a server.
 type Retries struct {
 	// when is the set of failures after which nginx tries the next server. Default Error and Timeout.
 	// +optional
@@ -176,9 +176,9 @@ type Retries struct {
 	When []OriginFailure `json:"when,omitempty"`
 
 	// tries is the maximum number of servers that nginx asks for a request, including the first server. 0 means all
-	// servers. If no server sent a byte and no time-out passed, nginx sends a request without a body again, up to five
-	// times, to all servers. This helps because another endpoint may answer behind the single address of a Service. 1
-	// means that each request is sent once. Range 0 to 32, default 3.
+	// servers. If no server has sent a byte and no time-out has passed, nginx sends a request without a body to all
+	// servers again, up to five times. This helps with a Service, which may have several endpoints behind its single
+	// address: another endpoint may answer. 1 means that each request is sent once. Range 0 to 32, default 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0

@@ -56,7 +56,8 @@ type Rollout struct {
 
 // Canary is the first pod of a rollout.
 type Canary struct {
-	// seconds is how long the first pod runs a new configuration before the others take it. Range 0 to 86400, default 0.
+	// seconds is the time for which only the first pod runs a new configuration, before the other pods take it. Range 0 to
+	// 86400, default 0.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0

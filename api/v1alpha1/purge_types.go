@@ -58,7 +58,7 @@ type CachePurgeSpec struct {
 	CacheNode string `json:"cacheNode"`
 
 	// urls are URLs as clients send them: http or https, percent-encoded, with the query string and without a fragment.
-	// Each URL matches its object over HTTP and HTTPS and for every method, with all variants (Vary) and slices of the
+	// Each URL matches its object for HTTP, HTTPS and every method. It also matches all variants (Vary) and slices of the
 	// object. A port in the URL does not matter. At most 1000 URLs. urls, prefixes, hosts and tags together contain at
 	// most 256 KiB of text.
 	// +optional
@@ -68,9 +68,9 @@ type CachePurgeSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.map(x, x.size()).sum() > 262144 || self.all(x, x.matches(r'^https?://[!"$-.0->A-~]+([/?][!"$-~]*)?$'))`,message="urls: each must be http:// or https:// and a host, percent-encoded, without a user and a fragment"
 	URLs []string `json:"urls,omitempty"`
 
-	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. A prefix must end within the path of
-	// the URL, after at least one character behind the first slash. Prefixes are compared character by character, so
-	// /img also matches /images. At most 1000.
+	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. A prefix must end within the path of the
+	// URL, and must contain at least one character of the path after the first slash. Prefixes are compared character by
+	// character, so /img also matches /images. At most 1000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -88,8 +88,8 @@ type CachePurgeSpec struct {
 	Hosts []string `json:"hosts,omitempty"`
 
 	// tags are the tags of the objects to purge. The origin sends the tags of an object in the headers that
-	// spec.purge.tagHeaders of the CacheNode names. Each tag has 1 to 256 bytes, without spaces and commas. An object
-	// with more than 128 tags, or with a tag of more than 256 bytes, is purged by any tag. At most 1000.
+	// spec.purge.tagHeaders of the CacheNode names. Each tag has 1 to 256 bytes, without spaces and commas. If an object
+	// has more than 128 tags, or a tag of more than 256 bytes, every purge with tags matches the object. At most 1000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -141,10 +141,10 @@ type CachePurgeStatus struct {
 	// +optional
 	Number int64 `json:"number,omitempty"`
 
-	// phase is Pending, Applied, Settled or Failed. Applied means that no pod serves the purged objects any more, and
-	// that an old response that arrives later is removed as soon as it is stored. Settled means that no cache contains a
-	// matching response that the origin sent before the purge or within spec.purge.grace after the purge. Failed means
-	// that the purge was not carried out; message contains the reason.
+	// phase is Pending, Applied, Settled or Failed. Applied means that no pod serves the purged objects any more. If an
+	// outdated response arrives from the origin later, it is removed as soon as it is stored. Settled means that no cache
+	// contains a matching response that the origin sent before the purge or within spec.purge.grace after the purge.
+	// Failed means that the purge was not carried out; message contains the reason.
 	// +optional
 	Phase PurgePhase `json:"phase,omitempty"`
 
@@ -295,20 +295,20 @@ type Purge struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2s') && duration(self) <= duration('10m')",message="grace: must be from 2s to 10m"
 	Grace Duration `json:"grace,omitempty"`
 
-	// unsafeMethods decides what a successful POST, PUT, PATCH or DELETE request of a client does to the cached objects
-	// of its URL. With MakeStale, the pod that received the request makes these objects stale at once, and the other
-	// pods do so within some seconds. An overloaded agent forgets some of these requests. With Ignore, the objects stay
-	// as they are. Default MakeStale (RFC 9111, section 4.4).
+	// unsafeMethods decides what a successful POST, PUT, PATCH or DELETE request of a client does to the cached objects of
+	// its URL. With MakeStale, the pod that received the request makes these objects stale at once, and the other pods do
+	// so within some seconds. An overloaded agent may lose some of these requests. With Ignore, the objects stay as they
+	// are. Default MakeStale (RFC 9111, section 4.4).
 	// +optional
 	// +kubebuilder:validation:Enum=MakeStale;Ignore
 	UnsafeMethods UnsafeMethods `json:"unsafeMethods,omitempty"`
 
-	// unindexed decides whether a disk serves its objects while its index is being rebuilt and a purge of tags, prefixes
-	// or hosts waits for the index. With Hide, all objects of the disk become misses after ten seconds, until the index
-	// is complete and the purge is applied. With Wait, the disk serves all its objects as before, including purged
-	// objects. In both cases, the purge is Pending until then. A disk that nginx does not use yet stays out of use until
-	// then, with Hide for at most a minute. The same applies to the disks of a pod that waits for the journal of purges.
-	// Default Hide.
+	// unindexed applies while the index of a disk is being rebuilt and a purge of tags, prefixes or hosts waits for the
+	// index. It decides whether the disk serves its objects during this time. With Hide, all objects of the disk become
+	// misses after ten seconds, until the index is complete and the purge is applied. With Wait, the disk serves all its
+	// objects as before, including purged objects. In both cases, the purge is Pending until the index is complete. A disk
+	// that nginx does not use yet also stays out of use until the index is complete, but with Hide for at most a minute.
+	// The same applies to the disks of a pod that waits for the journal of purges. Default Hide.
 	// +optional
 	// +kubebuilder:validation:Enum=Hide;Wait
 	Unindexed Unindexed `json:"unindexed,omitempty"`

@@ -6,10 +6,10 @@ package v1alpha1
 type Routing struct {
 	// mode is Local or Sharded. With Local, each pod caches every key for itself. With Sharded, the pods share the keys.
 	// Any pod accepts any request, and the pod that owns the key answers it, through at most one hop. The size of the
-	// cache then grows with the number of pods, and the origin gets one request for an object instead of one from each
-	// pod. Default Sharded for a new CacheNode with more than one replica, or with placement.perNode. Several pods that
-	// already run with Local keep this mode until you set mode, scope or tls. Pods that already share keys keep Sharded,
-	// even if their number falls. status.tuning shows the mode and the reason.
+	// cache then grows with the number of pods. The origin gets one request for an object, not one request from each pod.
+	// Default Sharded for a new CacheNode with more than one replica, or with placement.perNode. A CacheNode whose several
+	// pods already run with Local keeps this mode until you set mode, scope or tls. A CacheNode whose pods already share
+	// keys keeps Sharded, even if the number of pods falls. status.tuning shows the mode and the reason.
 	// +optional
 	Mode RoutingMode `json:"mode,omitempty"`
 
@@ -29,9 +29,9 @@ type Routing struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('24h')",message="handover: must be at most 24h"
 	Handover Duration `json:"handover,omitempty"`
 
-	// tls decides how pods connect to each other: Mutual (default) or Off. With Mutual, both sides use certificates of
-	// an authority that the operator creates only for the pods of this CacheNode. With Off, only a NetworkPolicy keeps
-	// others from reading the cache, and from sending a false address or scheme of a client.
+	// tls decides how pods connect to each other: Mutual (default) or Off. With Mutual, both sides use certificates of an
+	// authority that the operator creates only for the pods of this CacheNode. With Off, only a NetworkPolicy keeps others
+	// from reading the cache, and from sending requests with a forged client address or scheme.
 	// +optional
 	TLS PeerTLS `json:"tls,omitempty"`
 }

@@ -106,9 +106,8 @@ type CertificateStatus struct {
 	// +required
 	NotBefore metav1.Time `json:"notBefore"`
 
-	// notAfter is the time at which the chain expires. The condition Degraded warns during the last 14 days before, or
-	// during the last sixth of the lifetime if that is shorter.
-	// +required
+	// notAfter is the time at which the chain expires. The condition Degraded warns during the last 14 days before this
+	// time, or during the last sixth of the lifetime if that is shorter. +required
 	NotAfter metav1.Time `json:"notAfter"`
 }
 
@@ -162,9 +161,9 @@ type DiskStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	FileSystem string `json:"fileSystem,omitempty"`
 
-	// advice shows what a hit costs on the disk as it is formatted and mounted, and which changes would make hits
-	// cheaper or the cache larger. Unset for disks that are well prepared. For SSD and NVMe, there is no advice about
-	// reads.
+	// advice shows what a hit costs on the disk with its present format and mount options. It also names the changes that
+	// would make hits cheaper or the cache larger. Unset for disks that are well prepared. For SSD and NVMe, there is no
+	// advice about reads.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Advice string `json:"advice,omitempty"`
@@ -189,7 +188,7 @@ type KeyMovement struct {
 	// +kubebuilder:validation:MaxLength=32
 	Bytes string `json:"bytes,omitempty"`
 
-	// moves lists how many keys move from which disk to which.
+	// moves lists the pairs of disks between which keys move, with the share of the keys that moves.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
@@ -214,7 +213,7 @@ type KeyMove struct {
 	Share string `json:"share"`
 }
 
-// PodStatus is what a pod's agent reports.
+// PodStatus describes a pod. Most fields come from the report of the pod's agent.
 type PodStatus struct {
 	// name is the pod's name.
 	// +required
@@ -247,17 +246,17 @@ type PodStatus struct {
 	// +kubebuilder:validation:MaxLength=16
 	Share string `json:"share,omitempty"`
 
-	// disks are the disks that are not healthy, and the disks whose share of the keys differs from the plan because
-	// another disk is not in use. A disk that is not listed is healthy and has the share in status.disks.
+	// disks lists the disks that are not healthy. It also lists the disks whose share of the keys differs from the plan
+	// because another disk is not in use. A disk that is not listed is healthy and has the share in status.disks.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Disks []PodDiskStatus `json:"disks,omitempty"`
 
-	// message says what is wrong with the agent or nginx, or what keeps the pod from starting, in the words of the
-	// scheduler or the kubelet. If nothing is wrong, message says why the pod has no keys, for example after a
-	// hand-over; otherwise, it is empty.
+	// message says what is wrong with the agent or nginx, or what keeps the pod from starting. In the second case, it
+	// contains the words of the scheduler or the kubelet. If nothing is wrong, message says why the pod has no keys, for
+	// example after a hand-over; otherwise, it is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -275,7 +274,7 @@ type PodDiskStatus struct {
 	// +kubebuilder:validation:MaxLength=16
 	State string `json:"state"`
 
-	// reason is why the disk is not healthy, such as IOError, Slow or Full.
+	// reason is the reason why the disk is not healthy, such as IOError, Slow or Full.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Reason string `json:"reason,omitempty"`

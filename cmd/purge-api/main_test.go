@@ -48,7 +48,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", url, got, want)
 		}
 	}
-	// Who scrapes can check whom the token goes to.
+	// A client that scrapes the metrics can check which server receives its token.
 	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: authority, ServerName: "metrics.example.com"}}
 	if connection, err := dialer.DialContext(t.Context(), "tcp", metrics); err != nil {
 		t.Errorf("the certificate of the metrics: %v", err)
@@ -61,7 +61,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// certificate makes a certificate for a name, and returns its authority and a folder with it and its key.
+// certificate creates a certificate for a name. It returns the authority of the certificate, and a folder with the
+// certificate and its key.
 func certificate(t *testing.T, name string) (authority *x509.CertPool, folder string) {
 	t.Helper()
 	chain, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
@@ -78,7 +79,7 @@ func certificate(t *testing.T, name string) (authority *x509.CertPool, folder st
 	return authority, folder
 }
 
-// status returns the status of the answer to a GET, 0 without an answer.
+// status sends a GET request and returns the status code of the response; 0 if there is no response.
 func status(t *testing.T, url string) int {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

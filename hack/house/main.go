@@ -1,8 +1,9 @@
-// Command house prints numbers that show whether the code stays small: the methods of the largest types, the fields
-// of a reconciliation pass, the files that read spec.origin, spec.hosts or spec.cache, and the lines of each package.
-// It reads the Go files in the folders api, cmd, controllers and internal, without tests and generated files. With
-// -at, it reads the files of a commit. With -words, it prints the functions whose doc comment does not continue with
-// a verb such as "returns" after the name, and fails if there are any such functions.
+// Command house prints numbers that show whether the code stays small. It counts the methods of the largest types, the
+// fields of a reconciliation pass, and the lines of the largest packages. It also counts the files that read
+// spec.origin, spec.hosts or spec.cache. It reads the Go files in the folders api, cmd, controllers and internal,
+// without tests and generated files. With -at, it reads the files of a commit. With -words, it prints only the
+// functions whose doc comment does not continue with a verb such as "returns" after the name. It fails if there are any
+// such functions.
 package main
 
 import (

@@ -28,8 +28,8 @@ func layers(page string) (rows [][]string) {
 	return rows
 }
 
-// layerOf returns the index of the row that names a package. If no row names the package, the row of the nearest
-// folder above the package counts. The result is -1 if there is no such row.
+// layerOf returns the index of the row that names a package. If no row names the package, layerOf uses the row of the
+// nearest folder above the package. The result is -1 if there is no such row.
 func layerOf(rows [][]string, name string) int {
 	for {
 		if i := slices.IndexFunc(rows, func(row []string) bool { return slices.Contains(row, name) }); i >= 0 {

@@ -42,7 +42,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/xfs"
 )
 
-// edge has disks that are not taken for slow on a busy machine.
+// edge is a CacheNode whose disks do not count as slow, even on a busy machine.
 const edge = `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
@@ -57,7 +57,7 @@ spec:
   monitoring: {requestSampling: 100}
 `
 
-// pod has what an agent finds in a pod: real nginx, two real disks, and the files that a kubelet would write.
+// pod is the environment of an agent in a pod: real nginx, two real disks, and the files that a kubelet would write.
 type pod struct {
 	t     *testing.T // the subtest that is running
 	whole *testing.T
@@ -129,7 +129,7 @@ func (p *pod) start() {
 		Program: p.nginx.Program(), Root: p.nginx.Root, URL: fmt.Sprintf("http://127.0.0.1:%d", layout.PrivatePort),
 		Client: client, TestTimeout: await.Patience, TakeTimeout: await.Patience,
 	}, slog.New(slog.NewTextHandler(p.whole.Output(), nil)), "test", clock.RealClock{})
-	p.agent.startPatience = await.Patience // a busy machine begins with its disks too
+	p.agent.startPatience = await.Patience // even on a busy machine, nginx starts with its disks
 	socket := p.nginx.Agent()
 	watcher, err := p.agent.watchFiles()
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *pod) start() {
 	p.eventually("the agent has a configuration for nginx", p.agent.Started)
 }
 
-// eventually waits until something is so.
+// eventually waits until is() returns true. The parameter what describes the expected state.
 func (p *pod) eventually(what string, is func() bool) {
 	p.t.Helper()
 	await.Until(p.t, func() string {
@@ -162,8 +162,8 @@ func (p *pod) eventually(what string, is func() bool) {
 	})
 }
 
-// looks waits until the agent has made a whole step that began after this call. The agent's channel holds one wake:
-// when the third has been sent, the step of the first has ended.
+// looks waits until the agent has made a whole step that began after this call. The channel wake has room for one
+// message. So when the third message has been sent, the step that the first message caused has ended.
 func (p *pod) looks() {
 	p.t.Helper()
 	for range 3 {
@@ -178,7 +178,7 @@ func (p *pod) looks() {
 	}
 }
 
-// get asks nginx for a path.
+// get requests a path from nginx.
 func (p *pod) get(path string) (status int, cache string, header http.Header) {
 	p.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil)
@@ -197,7 +197,8 @@ func (p *pod) get(path string) (status int, cache string, header http.Header) {
 
 func (p *pod) hangups() int { return strings.Count(p.nginx.Log(), "signal 1 (SIGHUP) received") }
 
-// counted returns the requests by disk and cache status, and the first bytes by disk, from the metrics.
+// counted returns two kinds of numbers from the metrics: the number of requests by disk and cache status, and the
+// number of measured first bytes by disk.
 func (p *pod) counted() map[string]float64 {
 	p.t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -232,7 +233,7 @@ func TestAgent(t *testing.T) {
 	p := newPod(t)
 	stable := p.offer(naming.StableKey, nil)
 	var slow atomic.Bool
-	rejected := make(chan struct{}) // is closed once all requests are rejected that are to be
+	rejected := make(chan struct{}) // is closed when all requests that nginx must reject have been rejected
 	p.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if slow.Load() {
 			select {

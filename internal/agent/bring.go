@@ -104,7 +104,8 @@ func (c *conductor) give(ctx context.Context, made applied, failed []string) (ag
 	return checkInterval, nil
 }
 
-// hasOther reports whether nginx runs another revision, or could run another one.
+// hasOther reports whether nginx runs another revision. If nginx has no configuration from this agent yet, hasOther
+// reports whether the stable revision is another one, so that nginx could run that revision.
 func (c *conductor) hasOther(revision agentapi.Revision) bool {
 	if current := c.current(); current != nil {
 		return current.revision.ID != revision.ID
@@ -122,8 +123,8 @@ func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 	return strings.Join(list, "; ")
 }
 
-// runsAlready reports whether nginx already runs a configuration: its workers then answer with the version of the
-// configuration.
+// runsAlready reports whether nginx already runs a configuration. If so, a worker of nginx answers with the version of
+// this configuration.
 func (c *conductor) runsAlready(ctx context.Context, config cache.Config) bool {
 	return c.ask(ctx) == config.Version
 }
@@ -185,8 +186,9 @@ func (c *conductor) openFiles() int64 {
 	return podinfo.OpenFiles("/proc/self")
 }
 
-// check checks that nginx runs the configuration that the agent gave it. If nginx runs another one, check applies the
-// configuration again: nginx may have started while the agent was replacing the file.
+// check checks that nginx runs the configuration that the agent gave it. If nginx runs another configuration, check
+// applies the agent's configuration again. A possible cause is that nginx started while the agent was replacing the
+// file.
 func (c *conductor) check(ctx context.Context) {
 	c.noticeRestart()
 	current := c.current()

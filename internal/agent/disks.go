@@ -149,7 +149,7 @@ func (a *Agent) unused() []string {
 	return unused
 }
 
-// waits reports whether a disk makes reads wait, or did so recently; see [disk.State.Waits].
+// waits reports whether any disk makes reads wait, or did so recently; see [disk.State.Waits].
 func (a *Agent) waits() bool {
 	now := a.clock.Now()
 	for _, s := range a.states() {

@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// fleet returns what a pod must know about the other pods that share keys with it, and the disks from which keys have
-// moved. The part about other pods is empty unless routing.mode is Sharded in the revision.
+// fleet returns what this pod must know about the other pods with which it shares keys. It also returns the disks from
+// which keys have moved. The part about other pods is empty unless routing.mode is Sharded in the revision.
 func (c *conductor) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
 	all, err := c.readFleet()
 	if err != nil {
@@ -40,9 +40,9 @@ func (c *conductor) fleet(revision agentapi.Revision) (f cache.Fleet, err error)
 	return f, err
 }
 
-// readFleet reads which pods share keys, from the pod's annotation or from the ConfigMap, whichever is newer. The
-// annotation and the ConfigMap may reach the pod in either order, and a new pod has no annotation. If neither
-// contains a fleet, no pods share keys, and the pod serves all keys itself.
+// readFleet reads which pods share keys. It reads the pod's annotation and the ConfigMap, and returns the newer
+// information. The annotation and the ConfigMap may reach the pod in either order, and a new pod has no annotation. If
+// neither contains a fleet, no pods share keys, and the pod serves all keys itself.
 func (c *conductor) readFleet() (newest fleet.Fleet, err error) {
 	annotations, err := podinfo.Annotations(c.Paths.PodInfo)
 	if err != nil {
@@ -64,8 +64,8 @@ func (c *conductor) readFleet() (newest fleet.Fleet, err error) {
 	return newest, nil
 }
 
-// peersHash reads the certificate, key and authority for connections between pods, and returns their hash. As with
-// the certificate for clients, a damaged file does not replace a good one.
+// peersHash reads the certificate, key and authority for connections between pods, and returns their hash. If a file is
+// damaged, the previous certificate, key and authority stay in use, as with the certificate for clients.
 func (c *conductor) peersHash() (string, error) {
 	peers, err := podinfo.MountedPeers(c.Paths.Peer)
 	if err == nil {

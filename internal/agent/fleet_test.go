@@ -19,8 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/pki"
 )
 
-// TestFleet checks where an agent learns which pods share keys: from the newer of annotation and ConfigMap, and from
-// nowhere with routing.mode Local. A certificate that is damaged does not replace a good one.
+// TestFleet checks where an agent learns which pods share keys. It reads the annotation and the ConfigMap, and the
+// newer of the two counts. With routing.mode Local, the agent uses neither for this purpose.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	serial := func(members int, n int64) fleet.Fleet {
@@ -71,8 +71,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestPeersCertificate checks that a damaged certificate for other pods does not replace a good one, also after the
-// agent was restarted.
+// TestPeersCertificate checks that a damaged certificate for connections between pods does not replace a good
+// certificate, even after a restart of the agent.
 func TestPeersCertificate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)

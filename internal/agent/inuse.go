@@ -9,9 +9,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// assumeInUse tells the purger at the start of the agent which disks an already running nginx may use. These disks
-// stay in use while they apply the purges that they have missed. If the agent does not know which disks nginx uses,
-// no purge counts as applied until nginx has taken a configuration.
+// assumeInUse tells the purger which disks an already running nginx may use, as long as this agent has given no
+// configuration to nginx. These disks stay in use while the agent applies the purges that they have missed. If the
+// agent does not know which disks nginx uses, no purge counts as applied until nginx has taken a configuration.
 func (c *conductor) assumeInUse() {
 	if c.Started() {
 		return

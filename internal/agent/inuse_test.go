@@ -16,8 +16,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// TestDisksInUse checks that an agent that is restarted knows which disks nginx may use: those before a reload that was
-// interrupted and those after it, and none if nginx does not run.
+// TestDisksInUse checks that a restarted agent knows which disks nginx may use. After an interrupted reload, these are
+// the disks from before the reload and the disks from after it. After a completed reload, they are only the disks of
+// the new configuration.
 func TestDisksInUse(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -47,7 +48,7 @@ func TestDisksInUse(t *testing.T) {
 	c := start()
 	must(c.noteDisks([]string{"disk2", "disk1", "disk2"}))
 	isNoted(`["disk1","disk2"]`)
-	if c = start(); !slices.Equal(c.noted, []string{"disk1", "disk2"}) { // it may come back with them
+	if c = start(); !slices.Equal(c.noted, []string{"disk1", "disk2"}) { // nginx may start with these disks
 		t.Errorf("nginx does not run yet, and may use %v", c.noted)
 	}
 	master := runAsNginx(t)

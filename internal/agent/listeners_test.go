@@ -26,11 +26,12 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// asAgent is set in the process that is the agent of TestListeners.
+// asAgent is the environment variable that is set in the process that runs the agent for TestListeners.
 const asAgent = "CACHENODE_TEST_LISTENERS"
 
-// TestListeners lists all that the agent listens on, in a network namespace of its own, so that a listener without the
-// limits of package server does not go unnoticed. Each has a bound on connections.
+// TestListeners runs the agent in a network namespace of its own, and lists all sockets on which the agent listens. The
+// test therefore notices a new listener without the limits of package server. Each listener has a limit on its
+// connections.
 func TestListeners(t *testing.T) {
 	if os.Getenv(asAgent) != "" {
 		listen(t)
@@ -54,7 +55,7 @@ func TestListeners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each has limits: see server.PlainLimits, ReportLimits and LocalLimits, and nameConnections; UDP has no connections.
+	// For the limits, see server.PlainLimits, ReportLimits and LocalLimits, and nameConnections. UDP has no connections.
 	want := []string{
 		"tcp port " + port,
 		"udp " + layout.ResolverAddress,
@@ -69,7 +70,7 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// listen runs an agent as cmd/agent does, and logs what it listens on.
+// listen runs an agent as cmd/agent does, and logs the sockets on which the agent listens.
 func listen(t *testing.T) {
 	if output, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
@@ -118,11 +119,12 @@ func listen(t *testing.T) {
 	}
 }
 
-// holdsOff checks that a listener has ended the oldest idle connection when it answers one beyond its limit.
+// holdsOff opens more connections than a listener allows. It checks that the listener answers the newest connection and
+// has closed the oldest one.
 func holdsOff(t *testing.T, network, address string, limits server.Limits) {
 	t.Helper()
 	var connections []net.Conn
-	for range limits.Connections + 8 { // those of awaitPort may still count
+	for range limits.Connections + 8 { // the connections of awaitPort may still count
 		connection, err := net.Dial(network, address)
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +147,7 @@ func holdsOff(t *testing.T, network, address string, limits server.Limits) {
 	}
 }
 
-// isOpen reports whether the other end has not closed a connection, without waiting for that.
+// isOpen reports whether the other end still keeps a connection open. It does not wait.
 func isOpen(t *testing.T, connection net.Conn) (open bool) {
 	t.Helper()
 	raw, err := connection.(syscall.Conn).SyscallConn()
@@ -175,7 +177,7 @@ func awaitPort(t *testing.T, port int) {
 	})
 }
 
-// socketsOf returns the lines of a table of the network namespace, without the heading.
+// socketsOf returns the lines of a table of sockets in /proc/self/net, without the heading.
 func socketsOf(t *testing.T, table string) (lines [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/net/" + table)
@@ -188,7 +190,7 @@ func socketsOf(t *testing.T, table string) (lines [][]string) {
 	return lines[1:]
 }
 
-// addressOf reads an address and a port in hexadecimal. The address is given for IPv4 only.
+// addressOf parses an address and a port in hexadecimal. It returns an IPv6 address unchanged.
 func addressOf(t *testing.T, text string) (address string, port int64) {
 	t.Helper()
 	bytes, number, _ := strings.Cut(text, ":")

@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// TestDenied checks which addresses nginx never gets.
+// TestDenied checks which addresses the resolver never gives to nginx.
 func TestDenied(t *testing.T) {
 	policy := agentapi.OriginPolicy{
 		DeniedRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Namespaces: []string{"origins"},
@@ -69,7 +69,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// ownAddresses returns the addresses of the machine, each as a range.
+// ownAddresses returns the addresses of the machine, each as a range with one address.
 func ownAddresses(t *testing.T) (own []netip.Prefix) {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()

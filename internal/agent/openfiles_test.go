@@ -10,8 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// TestOpenFiles checks that nginx is given the limit on open files of its own container, which is known when it runs.
-// Until then it is given that of the agent's.
+// TestOpenFiles checks which limit on open files the agent gives to nginx. While nginx runs, it is the limit of nginx's
+// own container. Before that, it is the limit of the agent's container.
 func TestOpenFiles(t *testing.T) {
 	t.Parallel()
 	p := newPod(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestOrphans checks that temporary files of an nginx that was killed are removed after the next one has started, from
-// disks, refresh caches and the memory tier, and that those of a running nginx stay.
+// TestOrphans checks that the temporary files of a killed nginx are removed after the next nginx has started. These
+// files are on disks, in refresh caches and in the memory tier. The temporary files of the running nginx must stay.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	p := newPod(t)
@@ -77,7 +77,7 @@ func TestOrphans(t *testing.T) {
 		}
 		return ""
 	})
-	killed := p.nginx.Processes() // the master first, so that it starts no others
+	killed := p.nginx.Processes() // the master is first, so that it starts no new workers
 	for _, pid := range killed {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestOrphans(t *testing.T) {
 	if err != nil || len(sockets) == 0 {
 		t.Fatalf("nginx has left no sockets: %v", err)
 	}
-	for _, socket := range sockets { // as the pod's container does
+	for _, socket := range sockets { // as nginx's container does when it starts
 		if err := os.Remove(socket); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestOrphans(t *testing.T) {
 		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		before := p.agent.clock.Now().Add(-time.Minute) // the next nginx starts sooner here than in a pod
+		before := p.agent.clock.Now().Add(-time.Minute) // in this test, the next nginx starts sooner than in a pod
 		if err := os.Chtimes(path, time.Time{}, before); err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func (c *conductor) readPurges() {
 	}
 }
 
-// policies returns the cache policies by which nginx stores objects now, or will store them: the policy of the wanted
+// policies returns the cache policies by which nginx stores objects now or soon. These are the policy of the wanted
 // revision and, if it differs, the policy of the running revision.
 func (c *conductor) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
 	// The result of this function contains only the fields on which cache keys depend.
@@ -68,7 +68,7 @@ func (c *conductor) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
 	return list
 }
 
-// purgeDisk begins to carry out purges on a disk.
+// purgeDisk starts to carry out purges on a disk, in the background.
 func (a *Agent) purgeDisk(ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor) {
 	own := a.Paths.Root + layout.DiskDir(name) + "/" + layout.OwnFolder
 	a.purger.Watch(ctx, name, purge.Place{
@@ -125,8 +125,8 @@ func (a *Agent) newlyCurrent() {
 	}
 }
 
-// used returns the names of the disks of a revision that nginx uses: all disks except the disks in failed, which the
-// method unused has returned.
+// used returns the names of the disks of a revision that nginx uses: all disks except those in the list failed. The
+// method unused returns this list.
 func used(revision agentapi.Revision, failed []string) (names []string) {
 	for _, d := range revision.Spec.Disks {
 		if !slices.Contains(failed, d.Name) {

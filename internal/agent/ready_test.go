@@ -32,7 +32,7 @@ func TestReady(t *testing.T) {
 	p.eventually("it is ready", func() bool { return p.agent.Ready(t.Context()) })
 
 	var held []io.Closer
-	hold := func() { // more than there are
+	hold := func() { // opens more connections than nginx allows
 		for range 100 {
 			conn, err := p.nginx.Dial("127.0.0.1:8080")
 			if err != nil {
@@ -70,7 +70,7 @@ func TestReady(t *testing.T) {
 	p.eventually("nginx hangs", func() bool { return !p.agent.answersHealth(t.Context()) })
 	p.eventually("an nginx that hangs is not ready", func() bool {
 		p.agent.mutex.Lock()
-		p.agent.exhausted = time.Time{} // as if that was long ago; a log line may still arrive
+		p.agent.exhausted = time.Time{} // as if nginx had run out of connections long ago
 		p.agent.mutex.Unlock()
 		return !p.agent.Ready(t.Context())
 	})

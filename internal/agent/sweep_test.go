@@ -13,7 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// TestKeeps checks what disks keep: for how long, and of how many of 1,000 keys.
+// TestKeeps checks the rules for the files on a disk: how long stale objects are kept, and how many of 1,000 keys
+// belong to the disk.
 func TestKeeps(t *testing.T) {
 	t.Parallel()
 	revision := func(change func(*v1alpha1.CacheNodeSpec)) agentapi.Revision {

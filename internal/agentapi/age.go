@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Renderer is the version number of the agent's code, which an agent includes in its reports. An agent renders
-// nginx's configuration with its own program, so a pod gets a change of this code only when the pod is replaced. The
-// number only grows. Raise it by one with each change of what an agent renders or does, such as a bug fix, if
-// existing pods lack the change until they are replaced. Do not raise it for a change that takes effect only with new
-// fields of a spec.
+// Renderer is the version number of the agent's code, which an agent includes in its reports. An agent renders nginx's
+// configuration with its own program, so a pod gets a change of this code only when the pod is replaced. The number
+// only grows. Raise it by one with each change of what an agent renders or does, such as a bug fix. Do so if existing
+// pods lack the change until they are replaced. Do not raise it for a change that takes effect only with new fields of
+// a spec.
 const Renderer = 4
 
 // ResolvingRenderer is the lowest Renderer of agents that give nginx the addresses of pods.

@@ -16,7 +16,7 @@ func TestIsOldNginx(t *testing.T) {
 	}
 }
 
-// TestRenderers checks the order of the numbers.
+// TestRenderers checks that SecureRenderer is at least 1 and at most Renderer.
 func TestRenderers(t *testing.T) {
 	t.Parallel()
 	if SecureRenderer < 1 || SecureRenderer > Renderer {

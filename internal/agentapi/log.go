@@ -19,9 +19,9 @@ const (
 	// TagAlone marks a request whose key another pod owns, but that this pod answered because no other pod did. Such a
 	// request is also reported under another tag.
 	TagAlone = "alone"
-	// TagFilled marks an object whose key has moved and that was filled from the pod that had the key before.
-	// TagFilledFromDisk marks such an object that was filled from the disk of this pod that had the key before.
-	// TagUnfilled marks such an object that was fetched from the origin.
+	// The next three tags mark objects whose keys have moved. TagFilled marks an object that was filled from the previous
+	// pod of its key. TagFilledFromDisk marks an object that was filled from the previous disk of its key in this pod.
+	// TagUnfilled marks an object that was fetched from the origin.
 	TagFilled         = "filled"
 	TagFilledFromDisk = "filleddisk"
 	TagUnfilled       = "unfilled"
@@ -39,8 +39,8 @@ const (
 const RequestFormat = "$disk $upstream_cache_status $status $bytes_sent $first_byte $request_time $rejected"
 
 // HopFormat is nginx's log_format for requests that another pod answered or should have answered. It is RequestFormat
-// with the cache status of the other pod, followed by the names of the key's owner and of its stand-in. The last
-// field is 1 if nginx did not ask the owner because the owner had not answered before.
+// with the cache status of the other pod, followed by the names of the key's owner and of its stand-in. The last field
+// is 1 if nginx did not ask the owner because the owner had not answered earlier requests.
 const HopFormat = "$disk $upstream_http_x_cachenode_status $status $bytes_sent $first_byte $request_time " +
 	"$rejected $owner $stand_in $skips_owner"
 

@@ -12,8 +12,8 @@ import (
 type OriginPolicy struct {
 	// DeniedRanges are the address ranges to which no name outside the cluster may resolve.
 	DeniedRanges []netip.Prefix `json:"deniedRanges,omitempty"`
-	// Namespaces limits the Services for which a name may be an alias. Such a Service must be in one of these namespaces
-	// or in the CacheNode's own namespace; "*" allows all namespaces.
+	// Namespaces limits the Services to which a name may lead, directly or as an alias. Such a Service must be in one of
+	// these namespaces or in the CacheNode's own namespace; "*" allows all namespaces.
 	Namespaces []string `json:"namespaces,omitempty"`
 }
 

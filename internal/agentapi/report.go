@@ -27,7 +27,7 @@ type Report struct {
 	// FleetSerial is the serial of the fleet by which nginx's workers route requests, see package fleet; 0 if they do
 	// not route.
 	FleetSerial int64 `json:"fleetSerial,omitempty"`
-	// Refusal describes the refusal of the last wanted revision; nil if that revision was not refused.
+	// Refusal describes why nginx refused the last wanted revision; nil if that revision was not refused.
 	Refusal *Refusal `json:"refusal,omitempty"`
 	// Problem is an error that stops the agent's work, such as a revision that the agent cannot read.
 	Problem string `json:"problem,omitempty"`

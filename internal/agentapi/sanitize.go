@@ -34,9 +34,9 @@ var (
 	owner    = regexp.MustCompile(`^[-a-z0-9]{1,63}/[-a-z0-9.]{1,253}$`)
 )
 
-// Sanitize returns the valid parts of a report, and omits all others. In the result, texts are printable and limited
-// in length, words match their patterns, and numbers are in range. Times are not in the future, and no disk appears
-// twice. Sanitize does not verify that the report is true.
+// Sanitize returns the valid parts of a report, and omits all others. In the result, texts are printable and limited in
+// length, words match their patterns, and numbers are in range. Times are at most maxSkew in the future, and no disk
+// appears twice. Sanitize does not verify that the report is true.
 func Sanitize(r Report, now time.Time) Report {
 	clean := Report{
 		AgentVersion: Printable(r.AgentVersion, maxVersion), NginxVersion: Printable(r.NginxVersion, maxVersion),
@@ -140,8 +140,8 @@ func place(n int64, now time.Time) int64 {
 	return n
 }
 
-// past returns a time that is not in the future by more than maxSkew, and not before the year 2000. It returns the
-// zero time for all others.
+// past returns the time t if t is not before the year 2000 and at most maxSkew in the future. For any other time, it
+// returns the zero time.
 func past(t, now time.Time) time.Time {
 	if t.Year() < 2000 || t.After(now.Add(maxSkew)) {
 		return time.Time{}

@@ -117,7 +117,8 @@ func TestSanitize(t *testing.T) {
 	}
 }
 
-// TestClient checks that a report that is too large or has too many disks is refused, with little use of memory.
+// TestClient checks that the client returns an error for a report that is too large or lists too many disks. The client
+// must not need much memory for such a report.
 func TestClient(t *testing.T) {
 	disks := func(n int) string {
 		var list []string

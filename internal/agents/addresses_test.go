@@ -20,8 +20,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 )
 
-// TestTellsAddresses checks when the operator sends agents the addresses of pods: at once after a change, again before
-// they are no longer valid, again after a failure, and never to an agent that does not know them.
+// TestTellsAddresses checks when the operator sends the addresses of pods to agents: at once after a change, again
+// before they expire, and again after a failure. It must never send them to an agent that is too old to use them.
 func TestTellsAddresses(t *testing.T) { synctest.Test(t, testTellsAddresses) }
 
 func testTellsAddresses(t *testing.T) {
@@ -62,7 +62,7 @@ func testTellsAddresses(t *testing.T) {
 	}
 	expect := func(after time.Duration, want map[string][]map[string]netip.Addr) {
 		t.Helper()
-		time.Sleep(after) // of the bubble
+		time.Sleep(after) // on the bubble's clock
 		synctest.Wait()
 		mutex.Lock()
 		defer mutex.Unlock()
@@ -75,7 +75,7 @@ func testTellsAddresses(t *testing.T) {
 	both := func(p ...map[string]netip.Addr) map[string][]map[string]netip.Addr {
 		return map[string][]map[string]netip.Addr{first: p, second: p}
 	}
-	expect(time.Minute, map[string][]map[string]netip.Addr{}) // they do not share keys
+	expect(time.Minute, map[string][]map[string]netip.Addr{}) // the pods do not share keys yet
 	a.Locate(edge, pods("10.0.0.2"))
 	expect(0, both(pods("10.0.0.2")))
 	a.Locate(edge, pods("10.0.0.2"))

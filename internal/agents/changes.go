@@ -58,9 +58,8 @@ func (t *Tracker) changesOf(cacheNode types.NamespacedName) *changes {
 }
 
 // takeUnsafe adds the new URLs of an agent's report to the list of changed URLs of the CacheNode. All agents of the
-// CacheNode get this list. A rate limit for each
-// agent limits how often takeUnsafe adds URLs. A later report contains the URLs that were not added. takeUnsafe omits
-// texts that are not URLs. The caller holds the mutex.
+// CacheNode get this list. A rate limit for each agent bounds how often takeUnsafe adds URLs. The agent's later reports
+// contain the URLs that were not added. takeUnsafe omits texts that are not URLs. The caller holds the mutex.
 func (t *Tracker) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
 	urls, last := newlyUnsafe(list, known.unsafe)
 	if t.onPurges == nil || len(urls) == 0 || !known.urls.AllowN(t.clock.Now(), 1) {

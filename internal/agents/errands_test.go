@@ -6,7 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// TestErrands checks that errands outlive the pass that starts them, and end with the manager, which waits for them.
+// TestErrands checks that errands outlive the pass that starts them, and end with the manager. The manager must wait
+// for the end of the errands.
 func TestErrands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

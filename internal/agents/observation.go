@@ -9,7 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// Target is a pod whose agent the Tracker reads and sends purges to.
+// Target is a pod whose agent the Tracker contacts. The Tracker reads the agent's reports and sends purges to the
+// agent.
 type Target struct {
 	Pod types.NamespacedName
 	UID types.UID

@@ -21,7 +21,7 @@ type purged struct {
 	// is under way.
 	isKnown, isSending bool
 	// told is the number of the newest of the [changes] that was sent to the agent, or that the present request sends. For
-	// a new agent, it is the number of the newest change at that time.
+	// a new agent, it is at first the number of the newest change at the time when the Tracker began to track the agent.
 	told int64
 	// raised is the time at which the agent last reported that it had applied more than before.
 	raised time.Time
@@ -108,8 +108,8 @@ func (p *purged) update(j purge.Journal, c *changes) purge.Update {
 	return update
 }
 
-// failed notes that an update was not answered. told is the number of the last change that the agent had before the
-// update. The progress that the agent reported earlier stays valid.
+// failed notes that the agent did not answer an update. told is the number of the last change that the agent had before
+// the update. The progress that the agent reported earlier stays valid.
 func (p *purged) failed(err error, told int64, now time.Time) {
 	p.isSending, p.tried, p.told = false, now, told
 	p.problem = "its agent: " + err.Error()

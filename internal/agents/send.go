@@ -30,9 +30,9 @@ const (
 // sends them.
 func (t *Tracker) Errands() manager.Runnable { return t.errands }
 
-// OnPurges sets the function that is called when a pass over the purges of a CacheNode has something to do. This is
-// so if an agent has answered after the pass stopped waiting, or is new, or has reported URLs at which clients have
-// changed something. The function must neither call the Tracker nor wait.
+// OnPurges sets the function that is called when a pass over the purges of a CacheNode has something to do. This is the
+// case in three situations: an agent has answered after the pass stopped waiting, an agent is new, or an agent has
+// reported URLs at which clients have changed something. The function must neither call the Tracker nor wait.
 func (t *Tracker) OnPurges(call func(cacheNode types.NamespacedName)) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -41,7 +41,7 @@ func (t *Tracker) OnPurges(call func(cacheNode types.NamespacedName)) {
 
 // Purge sends each agent of a CacheNode the part of a journal that the agent does not know. It sends to all agents at
 // the same time, and waits for their answers for a moment. If confirm is true, it also asks the other agents whether
-// they still obey what they know.
+// they still obey the journal.
 func (t *Tracker) Purge(ctx context.Context, cacheNode types.NamespacedName, journal purge.Journal, confirm bool) {
 	sends := t.sends(cacheNode, journal, confirm)
 	if len(sends) == 0 {
@@ -70,7 +70,7 @@ func (t *Tracker) Purge(ctx context.Context, cacheNode types.NamespacedName, jou
 	}
 }
 
-// wake causes another pass over purges when an agent has answered after the end of its pass, unless the rate limit
+// wake causes another pass over purges after an agent has answered too late for the last pass, unless the rate limit
 // for late answers forbids it. The limit does no harm, because another pass is due anyway while an agent is behind.
 func (t *Tracker) wake(cacheNode types.NamespacedName) {
 	t.mutex.Lock()
@@ -125,7 +125,7 @@ func (t *Tracker) send(ctx context.Context, s sending) {
 	waits, stop := context.WithTimeout(ctx, sendTimeout)
 	defer stop()
 	size := min(int64(purge.Journal{Rules: s.update.Rules}.Size()), sendBytes)
-	if t.sendable.Acquire(waits, size) != nil { // the other requests take too long
+	if t.sendable.Acquire(waits, size) != nil { // other requests use up the limit sendBytes for too long
 		size = 0
 	}
 	defer t.sendable.Release(size)

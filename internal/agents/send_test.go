@@ -26,11 +26,11 @@ var (
 	everything = purge.Rule{UID: "a", Target: purge.Target{Everything: true}}
 )
 
-// runErrands runs the requests of a Tracker until the end of the test's bubble. It returns the end.
+// runErrands runs the requests of a Tracker in the background. The function end stops them and waits for their end.
 func runErrands(t *testing.T, a *Tracker) (ctx context.Context, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := a.Start(ctx, nil); err != nil { // so that its queues end
+	if err := a.Start(ctx, nil); err != nil { // so that the queues end with ctx
 		t.Fatal(err)
 	}
 	ended := make(chan error)
@@ -43,8 +43,8 @@ func runErrands(t *testing.T, a *Tracker) (ctx context.Context, end func()) {
 	}
 }
 
-// TestLateAnswersAreBounded checks that an agent that answers after each pass, and never applies anything, causes few
-// passes more than those that are due.
+// TestLateAnswersAreBounded checks an agent that answers after the end of each pass, and never applies anything. Such
+// an agent must cause only a few passes in addition to the passes that are due.
 func TestLateAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(clock.RealClock{}, nil)
@@ -73,8 +73,8 @@ func TestLateAnswersAreBounded(t *testing.T) {
 	})
 }
 
-// TestPurgeIsSentToAllPods checks that the agents get what they do not know: that of a pod that is being deleted too,
-// which is not read any more.
+// TestPurgeIsSentToAllPods checks that all agents get the part of the journal that they do not know. The agent of a pod
+// that is being deleted must get it too, although this agent is no longer read.
 func TestPurgeIsSentToAllPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(clock.RealClock{}, nil)
@@ -117,7 +117,7 @@ func TestPurgeIsSentToAllPods(t *testing.T) {
 			t.Error(diff)
 		}
 		a.Purge(ctx, edge, journal, false)
-		a.Purge(ctx, edge, journal, true) // they have said it just now
+		a.Purge(ctx, edge, journal, true) // they have confirmed it just now
 		if len(got) > 0 {
 			t.Errorf("it was sent again, %d times", len(got))
 		}
@@ -129,7 +129,7 @@ func TestPurgeIsSentToAllPods(t *testing.T) {
 	})
 }
 
-// TestPurged follows what is known of an agent through answers, failures and a restart.
+// TestPurged follows what the Tracker knows about an agent through answers, failures and a restart.
 func TestPurged(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -167,13 +167,13 @@ func TestPurged(t *testing.T) {
 		update.Rules[0].Number != second.Number || update.Stale != nil {
 		t.Errorf("the next update is %+v", update)
 	}
-	p.answered(update, purge.Done{}, now, now) // it has lost its journal
+	p.answered(update, purge.Done{}, now, now) // the agent has lost its journal
 	if update = p.update(journal, c); p.isKnown || update.After != 0 || len(update.Rules) != 2 {
 		t.Errorf("an agent that has lost what it knew gets %+v", update)
 	}
 }
 
-// TestChangesAreBounded checks that no more URLs are kept than an update may have, the newest.
+// TestChangesAreBounded checks that only the newest URLs are kept, and no more than an update may contain.
 func TestChangesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := &changes{}
@@ -190,8 +190,8 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 }
 
-// TestCountsAreForgotten checks that the counts of rules that have ended are forgotten, and that those that a pass has
-// got stay as they are.
+// TestCountsAreForgotten checks that the counts of rules that have ended are removed. The counts that a pass has
+// already received must not change.
 func TestCountsAreForgotten(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -209,8 +209,9 @@ func TestCountsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestAPodOfAnotherCacheNode checks that a pod that is relabelled belongs to its new CacheNode alone: what is forgotten
-// with the other one is not missing then, and nothing is known of its agent.
+// TestAPodOfAnotherCacheNode checks a pod that moves to another CacheNode because its labels change. The pod must
+// belong only to the new CacheNode, even after the Tracker forgets the old one. Nothing must be known about the pod's
+// agent at first.
 func TestAPodOfAnotherCacheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(clock.RealClock{}, nil)

@@ -73,13 +73,12 @@ type Tracker struct {
 	waiting map[share][]types.NamespacedName
 	// changes contains, for each CacheNode, the URLs at which clients have changed something.
 	changes map[types.NamespacedName]*changes
-	// onPurges is called when a pass over the purges of a CacheNode has something to do. It is nil if nobody is to be
-	// called.
+	// onPurges is called when a pass over the purges of a CacheNode has something to do. It is nil if no function was set.
 	onPurges func(cacheNode types.NamespacedName)
 	// reconcile is the controller's queue.
 	reconcile workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-	// errands run the requests that send purges, also after the end of a pass. sendable limits the number of bytes that
+	// errands run the requests that send purges, even after the end of a pass. sendable limits the number of bytes that
 	// are being sent. late limits, for each CacheNode, the passes that are caused by answers after the end of a pass.
 	errands  errands
 	sendable *semaphore.Weighted
@@ -158,7 +157,7 @@ func New(clock clock.WithTicker, newQueue func(workqueue.TypedRateLimiter[types.
 	}
 }
 
-// Start implements source.Source. It starts the readers, which add the CacheNodes of changed reports to the
+// Start implements source.Source. It starts the readers. When a report has changed, a reader adds the CacheNode to the
 // controller's queue.
 func (t *Tracker) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	t.mutex.Lock()
@@ -176,7 +175,7 @@ func (t *Tracker) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// queueOf returns the queue in which a pod waits to be read.
+// queueOf returns the queue in which a pod waits until its agent is read.
 func (t *Tracker) queueOf(known *agent) Queue {
 	if known.Err == nil && !known.Answered.IsZero() {
 		return t.answering

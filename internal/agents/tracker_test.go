@@ -19,8 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 )
 
-// TestTracker checks that one agent that answers is read among 200 that never do, and that its news reach the
-// controller's queue.
+// TestTracker checks that an agent that answers is read in time beside 200 agents that never answer. A change in its
+// report must reach the controller's queue.
 func TestTracker(t *testing.T) { synctest.Test(t, testTracker) }
 
 func testTracker(t *testing.T) {
@@ -67,7 +67,7 @@ func testTracker(t *testing.T) {
 		silent = append(silent, target(fmt.Sprintf("bad-%d", i), "10.0.1.1"))
 	}
 	a.Track(bad, c, silent)
-	synctest.Wait() // by now the silent agents occupy all the readers that they may
+	synctest.Wait() // now the silent agents occupy as many readers as they may
 	revision.Store(1)
 	wait("1", 2*time.Second)
 	if got := most.Load(); got < readersEach || got > readersEach+1 {
@@ -86,8 +86,8 @@ func testTracker(t *testing.T) {
 	}
 }
 
-// TestHostileAgents checks that agents that answer slowly hold up only those of their own CacheNode, and that one whose
-// report changes all the time causes no more passes than it may.
+// TestHostileAgents checks that slow agents delay only agents of their own CacheNode. It also checks that the number of
+// passes is limited if the report of an agent changes all the time.
 func TestHostileAgents(t *testing.T) { synctest.Test(t, testHostileAgents) }
 
 func testHostileAgents(t *testing.T) {
@@ -143,7 +143,7 @@ func testHostileAgents(t *testing.T) {
 	}()
 	crowd := targets("crowd", "10.0.1.1", 100)
 	a.Track(types.NamespacedName{Name: "crowd"}, c, crowd)
-	synctest.Wait() // by now they occupy all the readers that they may
+	synctest.Wait() // now they occupy as many readers as they may
 	good := targets("good", "10.0.0.1", 50)
 	begun := time.Now()
 	for answered := 0; answered < len(good); time.Sleep(10 * time.Millisecond) {
@@ -170,7 +170,7 @@ func testHostileAgents(t *testing.T) {
 	if got := passes["restless"]; reads.Load() < newsBurst+5 || got > newsBurst+1 {
 		t.Errorf("%d reports that changed caused %d passes, want at most %d", reads.Load(), got, newsBurst+1)
 	}
-	// Agents of the same CacheNode that are silent do not hold up one that answers.
+	// Silent agents do not delay an agent of the same CacheNode that answers.
 	fast := append(targets("mixed", "10.0.0.1", 1), targets("silent", "10.0.3.1", 100)...)
 	mixed := types.NamespacedName{Name: "mixed"}
 	for begun := time.Now(); a.Track(mixed, c, fast)["mixed-0"].Answered.IsZero(); time.Sleep(10 * time.Millisecond) {
@@ -184,7 +184,7 @@ func testHostileAgents(t *testing.T) {
 	if late := time.Since(last); late > readTimeout/2 {
 		t.Errorf("one that answers was read last %s ago, beside silent ones of its CacheNode", late)
 	}
-	// None of the crowd is forgotten.
+	// The waiting agents of the crowd are still read.
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		answered := 0
 		for _, seen := range a.Track(types.NamespacedName{Name: "crowd"}, c, crowd) {
@@ -201,8 +201,8 @@ func testHostileAgents(t *testing.T) {
 	}
 }
 
-// TestUnsafeURLsAreBounded checks that an agent that names other URLs in each report causes no more passes over purges
-// than it may, and that what is left out comes with a later report.
+// TestUnsafeURLsAreBounded checks an agent that names new URLs in each report. The number of passes over purges must be
+// limited. URLs that were left out must be taken from a later report.
 func TestUnsafeURLsAreBounded(t *testing.T) { synctest.Test(t, testUnsafeURLsAreBounded) }
 
 func testUnsafeURLsAreBounded(t *testing.T) {
@@ -228,7 +228,7 @@ func testUnsafeURLsAreBounded(t *testing.T) {
 	edge := types.NamespacedName{Name: "edge"}
 	pod := Target{Pod: types.NamespacedName{Name: "edge-0"}, UID: "a", IP: "10.0.0.1"}
 	isTracked, told := false, int64(0)
-	a.OnPurges(func(types.NamespacedName) { // which holds the Tracker's mutex
+	a.OnPurges(func(types.NamespacedName) { // the caller holds the Tracker's mutex
 		mutex.Lock()
 		defer mutex.Unlock()
 		if !isTracked { // the pod is new
@@ -272,8 +272,8 @@ func testUnsafeURLsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAPodThatBecomesReadyIsReadAtOnce checks that the agent of a pod that took long to start does not count as
-// unreachable until the back-off of the failed reads has passed.
+// TestAPodThatBecomesReadyIsReadAtOnce checks a pod that took long to start. When the pod becomes ready, its agent must
+// be read at once, even during the back-off after failed reads.
 func TestAPodThatBecomesReadyIsReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -290,11 +290,11 @@ func TestAPodThatBecomesReadyIsReadAtOnce(t *testing.T) {
 		name, c := types.NamespacedName{Name: "edge"}, &agentclient.Client{}
 		target := Target{Pod: types.NamespacedName{Name: "edge-0"}, UID: "1", IP: "10.0.0.1"}
 		a.Track(name, c, []Target{target})
-		for range 8 { // the back-off is longest then
+		for range 8 { // after that, the back-off is at its maximum
 			<-reads
 		}
 		synctest.Wait()
-		began := time.Now() // the bubble's clock moves only while all wait
+		began := time.Now() // the bubble's clock moves only while all goroutines wait
 		target.Ready = true
 		a.Track(name, c, []Target{target})
 		<-reads

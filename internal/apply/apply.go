@@ -55,10 +55,11 @@ func (e *TakenError) Error() string {
 }
 
 // Apply makes the object on the API server match desired. Fields that desired does not mention are left to others. If
-// the cache already shows the wanted object, Apply sends nothing. It returns the object as the API server stores it.
-// An object that belongs to somebody else is left alone and reported as a [TakenError]. An object that the cache does
-// not contain is created; the API server creates it only if it does not exist. The error is [ErrStale] in two cases:
-// the cache lacks an object of ours that exists, or still shows an object that is gone.
+// the cache already shows the wanted object, Apply sends nothing. It returns the object as the API server stores it. An
+// object that belongs to somebody else is left alone and reported as a [TakenError]. An object that the cache does not
+// contain is created; the API server creates it only if it does not exist. The error is [ErrStale] in three cases. The
+// cache lacks an object of ours that exists. The cache still shows an object that is gone. Absent returns true for an
+// object that the cache shows.
 //
 // No write is needed if two facts hold. First, the hash on the live object equals the hash of desired, so desired has
 // lost no field since the last write. Second, the live object contains every field of desired with the same value, so
@@ -206,8 +207,8 @@ func send(ctx context.Context, c client.Client, want *unstructured.Unstructured)
 		client.FieldOwner(naming.FieldManager), client.ForceOwnership)
 }
 
-// get reads the live object as its Go type, so that the client starts no second cache. It returns nil if the object
-// does not exist.
+// get reads the live object as its Go type, so that the client does not start a second cache for unstructured objects.
+// It returns nil if the object does not exist.
 func get(ctx context.Context, c client.Reader, desired client.Object) (*unstructured.Unstructured, error) {
 	object := desired.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(desired), object); err != nil {

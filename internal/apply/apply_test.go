@@ -28,20 +28,21 @@ func desired(text string) *corev1.ConfigMap {
 	return c
 }
 
-// TestLateCache checks that an object that the cache does not show yet is neither created twice nor taken over, and
-// that an object that the cache still shows after its deletion does not count as existing. The API server is a real
-// one; only what its cache shows is made up.
+// TestLateCache checks that an object that the cache does not show yet is neither created twice nor taken over. It also
+// checks that an object that the cache still shows after its deletion does not count as existing. The API server is
+// real; only the content of the client's cache is simulated.
 func TestLateCache(t *testing.T) {
 	config := apiserver.Start(t)
 	live := apiserver.Client(t, config)
 	ctx := context.Background()
-	// The cache shows what exists, nothing yet, or what no longer exists.
+	// The cache shows the existing object, no object yet, or an object that no longer exists.
 	const shows, showsNothing, showsGone = "what is there", "nothing", "what is gone"
 	tests := map[string]struct {
 		cache string
-		// before is what somebody did to the object after it was created.
+		// before is an edit that somebody made to the object after its creation.
 		before func(*corev1.ConfigMap)
-		// text is what is to be applied. The object has the text "first", unless the cache shows what is gone.
+		// text is the text of the object to apply. The existing object has the text "first". With showsGone, no object
+		// exists.
 		text      string
 		absent    bool
 		stale     bool
@@ -113,7 +114,8 @@ func TestLateCache(t *testing.T) {
 	}
 }
 
-// cached returns a client whose cache shows what existed before, or nothing.
+// cached returns a client with a simulated cache. The cache shows the object in the parameter was. If the parameter
+// nothing is true, the cache shows no object.
 func cached(t *testing.T, config *rest.Config, nothing bool, was *corev1.ConfigMap) client.Client {
 	t.Helper()
 	through, err := client.NewWithWatch(config, client.Options{Scheme: apiserver.Scheme(t)})

@@ -3,8 +3,8 @@ package apply
 import "reflect"
 
 // contains returns true if live contains every field of want with an equal value; live may contain more fields. Lists
-// whose elements have names, such as containers and volumes, match by name, as server-side apply merges them. So an
-// element that somebody else added does not matter. Other lists match element by element.
+// whose elements have names, such as containers and volumes, match by name, as server-side apply merges them. Elements
+// that somebody else has added to such a list do not matter. Other lists match element by element.
 func contains(live, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:

@@ -6,7 +6,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// TestParse checks what is read of a key, and that nothing is read as a mark that is not written so.
+// TestParse checks the result of Parse for keys with and without marks. A text that does not have the exact form of a
+// mark must not be parsed as a mark.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	shop, err := cachekey.NewSite("shop")

@@ -24,7 +24,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
-// uris are awkward.
+// uris are URIs that are difficult to handle.
 var uris = []string{
 	"/", "/a", "/a/", "/a//b", "/a/./b", "/a/../b/c", "/a/b/..", "/a/b/.", "/a%20b", "/%61?x=1&y=%20", "/a?", "/\xc3\xbc",
 	"/a%2Fb", "/..a/b..", "/a?b=c", "/a%3Fb=c", "/a%3Fb", "/a%3F?b=c", "/a%3F?", "/a%20?b=c", "/a%3F%20?b=c", "/a#b?c",
@@ -32,7 +32,7 @@ var uris = []string{
 	"/bytes=0-9%20http://a/b", "/a?&&x=1&&", "/a?utm_x=1#utm_y", "/.%23/../b", "/a/..%3F/b",
 }
 
-// hosts are what clients can send in the header Host.
+// hosts are values that clients can send in the header Host.
 var hosts = []string{
 	"www.example.com", "WWW.Example.COM", "www.example.com:8080", "www.example.com.", "www.example.com.:80", "[::1]:8080",
 	"[FE80::A]", "site=shop", "bytes=0-9", "generation=1", "a?b=c", "a%20b", "\xc3\x9c.example.com",
@@ -52,7 +52,8 @@ func (r random) clientRequest() cachekey.Request {
 	return cachekey.Request{Method: "GET", Scheme: "http", Host: r.oneOf(hosts...), URI: uri}
 }
 
-// connection is a client's connection. When nginx answers a request, it has stored what it answered to the ones before.
+// connection is a client's connection. When nginx answers a request, it has already stored its responses to the earlier
+// requests of the connection.
 type connection struct {
 	nginx  *nginxtest.Nginx
 	conn   net.Conn
@@ -75,17 +76,19 @@ func (c *connection) ask(t *testing.T, r cachekey.Request, headers string) (stat
 	defer func() { _ = response.Body.Close() }()
 	_, err = io.Copy(io.Discard, response.Body)
 	must(t, err)
-	if response.Close { // nginx closes it after it has stored the response
+	if response.Close { // nginx closes the connection after it has stored the response
 		_, _ = io.Copy(io.Discard, c.reader)
 		c.conn = nil
 	}
 	return response.StatusCode, response.Header.Get("X-Cache-Disk")
 }
 
-// tail is the size of an object, or of what follows the first byte of the slice that was asked for.
+// tail is the size of each response in bytes. A response contains a whole object, or the end of an object from the
+// first requested byte.
 const tail = 100
 
-// origin answers ranges. Its objects end soon after the beginning of the range.
+// origin answers requests with and without ranges. An object always ends 100 bytes (tail) after the beginning of the
+// requested range.
 func origin(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("ETag", `"1"`)
 	w.Header().Set("Cache-Control", "max-age=600")
@@ -100,14 +103,14 @@ func origin(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// TestNginxAgrees sends thousands of requests to the real nginx. The disk of each response, its file and the key in the
-// file are those that follow from the request, and there are no other files.
+// TestNginxAgrees sends thousands of requests to a real nginx. From each request, it computes the disk of the response,
+// the file, and the key in the file. nginx must have stored exactly these files.
 func TestNginxAgrees(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		policy string
-		also   string   // another method than GET
-		ranges []string // of the requests
+		also   string   // a method besides GET
+		ranges []string // the ranges of the requests
 	}{
 		"as sent":              {"{}", "", nil},
 		"decoded":              {"{key: [Method, Scheme, Host, URI, Args], methods: [GET, HEAD, POST]}", "POST", nil},
@@ -161,7 +164,7 @@ func TestNginxAgrees(t *testing.T) {
 	}
 }
 
-// generation is that of the keys on disk2.
+// generation is the generation of the keys on disk2.
 const generation = 12
 
 // start starts nginx with two disks.

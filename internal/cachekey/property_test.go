@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// random makes keys of all forms.
+// random makes random requests, policies and sites, for keys of all forms.
 type random struct{ *rand.Rand }
 
 func (r random) oneOf(list ...string) string { return list[r.IntN(len(list))] }
@@ -22,11 +22,12 @@ var pieces = []string{
 	"%0A", "..", "a",
 }
 
-// isByte returns true for every byte, isInHost for those of names of hosts.
+// isByte returns true for every byte. isInHost returns true for the bytes that the name of a host may contain.
 func isByte(byte) bool     { return true }
 func isInHost(b byte) bool { return b > ' ' && b != '/' && b != 0x7f }
 
-// text returns a text of such pieces, of any bytes and of any escaped bytes, as far as it can have them.
+// text returns a random text of pieces, of single bytes and of escaped bytes. It leaves out the bytes for which the
+// function can returns false.
 func (r random) text(can func(byte) bool) string {
 	var text []byte
 	for range r.IntN(6) {
@@ -59,8 +60,8 @@ func (r random) policy() (c v1alpha1.CachePolicy) {
 	return c
 }
 
-// request returns a request as far as nginx lets it through: a method is made of capitals, "_" and "-", a host has no
-// slash and no control character, and a path begins with a slash.
+// request returns a random request that nginx accepts. The method consists of capital letters, "_" and "-". The host
+// has no slash and no control character, and the path begins with a slash.
 func (r random) request() cachekey.Request {
 	return cachekey.Request{
 		Method: r.oneOf("GET", "HEAD", "POST", "X_-Y"), Scheme: r.oneOf("http", "https"),
@@ -70,7 +71,7 @@ func (r random) request() cachekey.Request {
 
 var siteNames = []string{"shop", "sho", "shop2", "shop.a", "-", "0"}
 
-// site returns one of a few sites, whose names begin alike.
+// site returns one of a few sites with similar names, or the CacheNode's own site.
 func (r random) site(t *testing.T) (s cachekey.Site) {
 	t.Helper()
 	if i := r.IntN(len(siteNames) + 1); i > 0 {
@@ -82,8 +83,8 @@ func (r random) site(t *testing.T) (s cachekey.Site) {
 	return s
 }
 
-// TestParseOfString checks that a key that was written is read as the same key, whatever clients send: also a key with
-// spaces, line feeds, any other byte, and texts that look like marks.
+// TestParseOfString checks that Parse returns the same key from the text that String returned, whatever clients send.
+// Keys may contain spaces, line feeds, any other byte, and texts that look like marks.
 func TestParseOfString(t *testing.T) {
 	t.Parallel()
 	r := random{rand.New(rand.NewPCG(1, 2))}
@@ -123,15 +124,15 @@ func TestParseOfString(t *testing.T) {
 	}
 }
 
-// TestSitesShareNoKey checks that no key of a site is a key of another site, or one that begins like its keys. A
-// purge of all that a site has names its keys by that beginning.
+// TestSitesShareNoKey checks that no key of a site is also a key of another site, or begins with the prefix of another
+// site. A purge of all objects of a site selects keys by this prefix.
 func TestSitesShareNoKey(t *testing.T) {
 	t.Parallel()
 	r := random{rand.New(rand.NewPCG(3, 4))}
 	for range 20_000 {
 		a, b := cachekey.Of(r.policy(), r.request()), cachekey.Of(r.policy(), r.request())
 		if r.IntN(2) == 0 {
-			b = a // the same request by the same policy
+			b = a // the same request with the same policy
 		}
 		if a.Site, b.Site = r.site(t), r.site(t); a.Site == b.Site {
 			continue
@@ -148,7 +149,8 @@ func TestSitesShareNoKey(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that any text is written as it was read, and read as it was written.
+// FuzzParse checks that String returns the text from which Parse made a key, for any text. It also checks that this
+// text ends with the key of the object.
 func FuzzParse(f *testing.F) {
 	f.Add("generation=12 bytes=0-1048575 site=shop GET http://a/ \n?b")
 	f.Add("bytes=9223372036853727232-9223372036854775807 /")
@@ -164,7 +166,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzKey checks that the key of any request is read as it was written, and as one of its own site.
+// FuzzKey checks, for any request, that Parse returns the same key with the same site from the text that String
+// returned.
 func FuzzKey(f *testing.F) {
 	f.Add("www.example.com", "/a b?c", "shop", int64(12), int64(3))
 	f.Add("site=shop", "/%20", "", int64(0), int64(0))

@@ -5,7 +5,7 @@ import "time"
 // CopyPath is the URL path at which an agent accepts a [Lookup] by POST. It answers with a [Copy].
 const CopyPath = "/v1/copy"
 
-// MaxSlices is the maximum number of slices that an agent looks for when it looks for one object.
+// MaxSlices is the maximum number of slices of one object that an agent looks for.
 const MaxSlices = 4096
 
 // Lookup names an object of which a pod may have a copy.
@@ -18,7 +18,7 @@ type Lookup struct {
 	Slice int64 `json:"slice,omitempty"`
 }
 
-// Copy describes what a pod has cached of an object.
+// Copy describes the parts of an object that a pod has cached.
 type Copy struct {
 	// Bytes is the total size of the object's files on the disk; 0 if there are no files.
 	Bytes int64 `json:"bytes,omitempty"`
@@ -35,9 +35,9 @@ type Copy struct {
 type Freshness struct {
 	// Until is the time until which the response is fresh.
 	Until time.Time `json:"until,omitzero"`
-	// WhileRenewed is the time until which the expired response is served while another request renews it. OnErrors is
-	// the time until which the expired response is served instead of errors of the origin. A time is zero if the
-	// response is not served in its case.
+	// WhileRenewed is the time until which the expired response is served while another request renews it. OnErrors is the
+	// time until which the expired response is served instead of errors of the origin. A time is zero if the expired
+	// response is not served at all in this situation.
 	WhileRenewed time.Time `json:"whileRenewed,omitzero"`
 	OnErrors     time.Time `json:"onErrors,omitzero"`
 }

@@ -20,7 +20,7 @@ const (
 // Orders contains all orders.
 var Orders = []Order{ByKey, BySize, ByAge}
 
-// Compare compares two objects. Objects that are equal otherwise are in the order of their keys.
+// Compare compares two objects. If two objects have the same size or the same time, their keys decide.
 func (o Order) Compare(a, b Object) int {
 	first := 0
 	switch o {
@@ -33,12 +33,12 @@ func (o Order) Compare(a, b Object) int {
 	return cmp.Or(first, cmp.Compare(a.Key, b.Key))
 }
 
-// Listing collects the objects of a disk. It keeps no more objects than the query asks for.
+// Listing collects the objects of a disk. It keeps at most as many objects as the query requests.
 type Listing struct {
 	query Query
 	store Store
-	// group is the group of the last object. If objects are added in the order of their keys, they are also added group
-	// by group.
+	// group is the group of the object that was added last. If objects are added in the order of their keys, all objects
+	// of a group are added together.
 	group Group
 }
 
@@ -68,7 +68,7 @@ func (l *Listing) endGroup() {
 		return
 	}
 	i := slices.IndexFunc(l.store.Groups, func(g Group) bool { return g.Name == l.group.Name })
-	if i >= 0 { // the group was listed before
+	if i >= 0 { // the group is already in the list
 		l.group.Add(l.store.Groups[i].Total)
 		l.store.Groups = slices.Delete(l.store.Groups, i, i+1)
 	}
@@ -93,7 +93,7 @@ func insert[T any](list *[]T, one T, most int, compare func(a, b T) int) {
 	*list = slices.Insert(*list, i, one)
 }
 
-// Store returns the objects and groups that were collected. problem says what may be missing.
+// Store returns the collected objects and groups. problem says why objects may be missing.
 func (l *Listing) Store(problem string) Store {
 	l.endGroup()
 	l.store.Problem = problem

@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
-// random returns objects whose keys are sorted, as those of an index.
+// random returns objects whose keys are sorted, like the keys of an index.
 func random(r *rand.Rand, n int) (list []objects.Object) {
 	for i := range n {
 		list = append(list, objects.Object{
@@ -23,7 +23,7 @@ func random(r *rand.Rand, n int) (list []objects.Object) {
 	return list
 }
 
-// TestListing compares bounded listings with sorting everything.
+// TestListing compares a listing of limited length with the beginning of a complete sorted list.
 func TestListing(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

@@ -1,8 +1,8 @@
 // Package objects defines the queries to an agent about cached objects, and the answers. The answer is a listing of
 // objects, or a description of one object. The package is pure.
 //
-// It may import naming, layout, cachekey and purge. A new property of a listed object belongs here, and the index
-// sets it.
+// The package may import naming, layout, cachekey and purge. A new property of a listed object belongs here. The index
+// sets its value.
 package objects
 
 import (
@@ -18,7 +18,7 @@ const Path = "/v1/objects"
 // MaxListed is the maximum number of objects, and of groups, that an agent lists for a disk.
 const MaxListed = 10_000
 
-// Query says what to list.
+// Query defines which objects to list.
 type Query struct {
 	// Target selects the objects.
 	Target purge.Target `json:"target"`
@@ -32,15 +32,15 @@ type Query struct {
 	Depth  int `json:"depth,omitempty"`
 }
 
-// Answer contains what a pod has cached.
+// Answer lists the cached objects of a pod.
 type Answer struct {
 	Stores []Store `json:"stores"`
 }
 
-// Store contains what a disk, or the memory tier, has cached.
+// Store lists the cached objects of a disk or of the memory tier.
 type Store struct {
 	Name string `json:"name"`
-	// Problem says why the answer lacks objects; "" if it lacks none.
+	// Problem says why objects may be missing from the answer; "" if the answer is complete.
 	Problem string `json:"problem,omitempty"`
 	// Total counts all objects that the query selects.
 	Total   Total    `json:"total"`
@@ -87,7 +87,7 @@ type File struct {
 	Received, ValidUntil time.Time
 }
 
-// Add adds a file to its object.
+// Add adds a file to the object to which the file belongs.
 func (o *Object) Add(f File) {
 	if o.Files++; o.Files == 1 {
 		o.Key, o.Tags = f.Key, f.Tags

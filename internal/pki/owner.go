@@ -8,12 +8,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// ownerKeySize is the length of the owner key in bytes, the same as the length of the hash.
+// ownerKeySize is the length of the owner key in bytes. It is equal to the length of the hash.
 const ownerKeySize = 32
 
-// WithOwnerKey returns the data of a CacheNode's Secret, completed with the key that signs the marks on its disks. It
-// keeps an existing key. If there is none, it creates a new key. running is true if the CacheNode already runs
-// without a key: unsigned marks from before now are then accepted.
+// WithOwnerKey returns the data of a CacheNode's Secret together with the key that signs the marks on the disks. It
+// keeps the key in the parameter before, or creates a new key if there is none. running is true if the CacheNode
+// already runs without a key. In this case, unsigned marks from before the time now are accepted.
 func WithOwnerKey(data, before map[string][]byte, running bool, now time.Time) (map[string][]byte, error) {
 	data = maps.Clone(data)
 	if len(before[naming.OwnerKeyKey]) == ownerKeySize {

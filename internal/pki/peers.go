@@ -14,18 +14,18 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// introduction is the time for which pods trust a new certificate before a pod shows it. It is long enough for the
-// kubelets to bring the certificate's authority to all pods.
+// introduction is the time between the two steps of a replacement: first all pods trust a new certificate, and later
+// they use it. Within this time, the kubelets bring the certificate's authority to all pods.
 const introduction = 24 * time.Hour
 
-// WithPeers returns the data of a CacheNode's Secret, completed with the entries for connections between the
-// CacheNode's pods. These are one certificate for all pods, its key, and the authorities that the pods trust. The
-// authority that signs this certificate signs nothing else. Another authority signs the certificates of the operator
-// and the agents, so a pod cannot act as the operator.
+// WithPeers returns the data of a CacheNode's Secret together with the entries for connections between the CacheNode's
+// pods. These entries are one certificate for all pods, its key, and the authorities that the pods trust. The authority
+// that signs this certificate signs nothing else. Another authority signs the certificates of the operator and the
+// agents, so a pod cannot act as the operator.
 //
-// A certificate is replaced long before it expires, in two steps. First, all pods get the authority of the next
-// certificate. After the period introduction, the pods get the next certificate itself. renewAt is the time at which
-// to call WithPeers again.
+// A certificate is replaced in two steps, long before it expires. First, all pods get the authority of the next
+// certificate. When the time introduction has passed, the pods get the next certificate itself. renewAt is the time at
+// which to call WithPeers again.
 func WithPeers(
 	data, before map[string][]byte, name string, now time.Time,
 ) (with map[string][]byte, renewAt time.Time, err error) {
@@ -65,8 +65,8 @@ func WithPeers(
 	return with, now.Add(introduction), err
 }
 
-// usablePeer returns a certificate that its authority has signed for the name and that has not expired. It returns
-// false if there is no such certificate.
+// usablePeer returns the certificate under a key of the data. It returns false if the certificate cannot be read, has
+// expired, is for another name, or is not signed by an authority that the pods trust.
 func usablePeer(data map[string][]byte, certificate, key, name string, now time.Time) (*x509.Certificate, bool) {
 	pair, err := tls.X509KeyPair(data[certificate], data[key])
 	if err != nil {
@@ -80,8 +80,8 @@ func usablePeer(data map[string][]byte, certificate, key, name string, now time.
 	return pair.Leaf, err == nil
 }
 
-// issuePeer adds a new certificate to the data, and puts its authority before the authorities that are trusted
-// already. It keeps only the newest of these earlier authorities.
+// issuePeer adds a new certificate to the data, and puts its authority before the authorities that pods already trust.
+// It keeps only the newest of these earlier authorities.
 func issuePeer(data map[string][]byte, certificate, key, name string, now time.Time) error {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

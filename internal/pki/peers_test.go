@@ -13,7 +13,7 @@ import (
 
 const peersName = "edge.default.peer.cachenode.io"
 
-// trusts returns true if a pod with one Secret trusts the certificate that a pod with the other one shows.
+// trusts returns true if a pod with the Secret data in pod trusts the certificate of a pod with the data in shows.
 func trusts(t *testing.T, pod, shows map[string][]byte, at time.Time) bool {
 	t.Helper()
 	pair, err := tls.X509KeyPair(shows[naming.PeerCertificateKey], shows[naming.PeerKeyKey])
@@ -35,8 +35,8 @@ func trusts(t *testing.T, pod, shows map[string][]byte, at time.Time) bool {
 	return true
 }
 
-// TestWithPeers follows the certificate of pods over three years. At every moment, pods that have the data of now and
-// pods that have it from six hours ago trust each other.
+// TestWithPeers follows the certificates of pods over three years. At each step, pods with the current data and pods
+// with the data of six hours ago must trust each other.
 func TestWithPeers(t *testing.T) {
 	agents, _, err := Renew(nil, name, now)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package pki issues the certificates by which the operator and the agents of one CacheNode authenticate each other.
-// Each set of certificates has its own authority. The key of the authority is discarded after both certificates are
-// signed, so nobody can sign a third certificate.
+// Package pki issues the certificates with which the operator and the agents of one CacheNode authenticate each other.
+// Each set of certificates has its own authority. The authority's key is discarded after it has signed the two
+// certificates, so nobody can sign a third certificate.
 //
 // A set is replaced long before it expires. Until the kubelets have brought the new set to every pod, both sides
 // trust both authorities. During this time, the operator keeps its old certificate for agents that still ask for it.
 //
-// It imports naming only. Another certificate of the operator or its agents belongs here.
+// Of the project, the package imports only naming. New certificates of the operator or of its agents belong here.
 package pki
 
 import (
@@ -27,9 +27,9 @@ import (
 const (
 	// Lifetime is the time for which a set is valid.
 	Lifetime = 90 * 24 * time.Hour
-	// Renewal is the time between the replacement of a set and its expiry.
+	// Renewal is the time for which a set is still valid when it is replaced.
 	Renewal = 30 * 24 * time.Hour
-	// skew is the longest time by which clocks may differ.
+	// skew is the maximum difference between the clocks of two machines.
 	skew = time.Hour
 )
 

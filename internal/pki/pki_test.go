@@ -35,7 +35,7 @@ func TestRenew(t *testing.T) {
 		change func(map[string][]byte)
 		name   string
 		at     time.Time
-		want   bool // a new set
+		want   bool // true if Renew must return a new set
 	}{
 		"nothing changed":         {nil, name, now.Add(time.Hour), false},
 		"just before the renewal": {nil, name, now.Add(Lifetime - Renewal - time.Minute), false},
@@ -63,7 +63,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestOverlap checks that after a rotation both sides still trust the previous set, and after two rotations no longer.
+// TestOverlap checks that both sides still trust the previous set after one rotation, but no longer trust it after two
+// rotations.
 func TestOverlap(t *testing.T) {
 	first := renew(t, nil, name, now)
 	later := now.Add(Lifetime - Renewal + time.Minute)

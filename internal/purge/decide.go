@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// RetryInterval is the time between two attempts to reach an agent that is behind.
+	// RetryInterval is the time between two requests to an agent that has not yet applied all purges.
 	RetryInterval = time.Second
-	// LookInterval is the time after which the progress of the agents is compared with the journal even if nothing has
-	// happened.
+	// LookInterval is the time after which the operator compares the progress of the agents with the journal, even if
+	// nothing has happened.
 	LookInterval = 30 * time.Second
-	// CompactInterval is the time between two searches for purges that are too old.
+	// CompactInterval is the time between two searches for old purges that can be removed from the journal.
 	CompactInterval = time.Hour
-	// Age is the time for which a purge stays in the journal after its end, so that pods that are down can still apply
-	// it later.
+	// Age is the time for which a purge stays in the journal after its end. Within this time, a pod that was down can
+	// still apply the purge.
 	Age = 24 * time.Hour
-	// ConfirmedFor is the maximum age of an agent's last report when a rule is ended. All agents must have reported
+	// ConfirmedFor is the maximum age that an agent's last report may have when a rule ends. All agents must have reported
 	// within this time.
 	ConfirmedFor = 2 * time.Second
 )
@@ -34,14 +34,14 @@ type State struct {
 	Log *Log
 	// Pods are the pods that have an address.
 	Pods []Pod
-	// Obeyed contains, by the number of a rule, the time since which all pods obey this rule. It lists only rules
-	// without an end, and is taken from the last [Actions].
+	// Obeyed contains the time since which all pods obey a rule, by the number of the rule. It lists only rules without an
+	// end. Its value comes from the last [Actions].
 	Obeyed map[int64]time.Time
 	// Compacted is the time at which old purges were last removed from the journal.
 	Compacted time.Time
 	// Purges are all CachePurges of the CacheNode, without their targets.
 	Purges []v1alpha1.CachePurge
-	// Lost contains the UIDs of purges whose places were lost with a journal. These purges are carried out once more.
+	// Lost contains the UIDs of purges whose places were lost with an earlier journal. These purges are carried out again.
 	Lost map[types.UID]bool
 	// Held says why purges have no place in the journal, by the UIDs of the purges.
 	Held map[types.UID]Held
@@ -54,13 +54,14 @@ type Held struct {
 	IsFinal bool
 }
 
-// Actions contains what follows from a State.
+// Actions contains the decisions that follow from a State.
 type Actions struct {
 	// Applied is the place up to which all pods obey the journal. Obeyed is the value of the field Obeyed for the next
 	// State.
 	Applied int64
 	Obeyed  map[int64]time.Time
-	// Confirm is true if the agents must be asked whether they still obey what they know, because a rule may then end.
+	// Confirm is true if the operator must ask the agents whether they still obey the journal. If all confirm this, a rule
+	// can end.
 	Confirm bool
 	// Ends contains the numbers of the rules that end now. Compact is true if old purges must be removed from the
 	// journal.
@@ -70,9 +71,9 @@ type Actions struct {
 	Due time.Duration
 }
 
-// Decide returns what to do about the purges of a CacheNode whose journal is known. A rule ends after all pods have
-// obeyed it for the grace period, if all agents have just confirmed that they still obey it. If a rule ended earlier,
-// a pod that does not obey it could give a purged object to another pod.
+// Decide returns the next actions for the purges of a CacheNode whose journal is known. A rule ends when all pods have
+// obeyed it for the grace period and all agents have just confirmed that they still obey it. If a rule ended earlier, a
+// pod that does not obey it could give a purged object to another pod.
 func Decide(s State) Actions {
 	serving := s.serving()
 	a := Actions{
@@ -130,7 +131,7 @@ func (s State) interval() time.Duration {
 	return CompactInterval
 }
 
-// areConfirmed returns true if all pods have just reported what they have done.
+// areConfirmed returns true if the agents of all pods have just reported their progress.
 func areConfirmed(pods []Pod, now time.Time) bool {
 	for _, p := range pods {
 		if now.Sub(p.Confirmed) > ConfirmedFor {

@@ -16,10 +16,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// noon is the present of these tests.
+// noon is the current time in these tests.
 var noon = time.Unix(1_800_000_000, 0)
 
-// openLog returns a journal with rules without an end, by their UIDs.
+// openLog returns a journal that has a rule without an end for each UID.
 func openLog(uids ...string) *purge.Log {
 	l := purge.NewLog(0)
 	for _, uid := range uids {
@@ -28,7 +28,7 @@ func openLog(uids ...string) *purge.Log {
 	return l
 }
 
-// obeying returns a pod that has applied everything up to a place, and has just said so.
+// obeying returns a pod that has applied all rules up to a place, and whose agent has just reported this.
 func obeying(name string, applied int64) purge.Pod {
 	return purge.Pod{Name: name, Done: purge.Done{Head: applied, Applied: applied}, Confirmed: noon, Serves: true}
 }
@@ -99,21 +99,21 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestARuleEndsOnlyWhereAllObeyIt plays passes at random, and checks that a rule ends only after all pods that serve
-// have obeyed it in each pass of the grace period, and have all just said so.
+// TestARuleEndsOnlyWhereAllObeyIt makes random passes. It checks that a rule ends only if all serving pods have obeyed
+// it in each pass of the grace period and have just confirmed this.
 func TestARuleEndsOnlyWhereAllObeyIt(t *testing.T) {
 	t.Parallel()
 	ends := 0
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		s := purge.State{Now: noon, Grace: 3 * time.Second, Log: openLog("a", "b", "c"), Compacted: noon}
-		obeyed := map[int64]time.Time{} // since when, over all passes
+		obeyed := map[int64]time.Time{} // the time since which all serving pods obey a rule
 		s.Pods = []purge.Pod{obeying("edge-0", 0), obeying("edge-1", 0)}
 		for range 40 {
 			s.Now = s.Now.Add(time.Duration(random.IntN(1500)) * time.Millisecond)
 			p := &s.Pods[random.IntN(2)]
 			switch {
-			case random.IntN(20) == 0: // it is another pod
+			case random.IntN(20) == 0: // another pod has replaced this one
 				p.Done.Applied = 0
 			case random.IntN(2) == 0:
 				p.Done.Applied, p.Confirmed = s.Log.Rules[random.IntN(3)].Number, s.Now
@@ -148,7 +148,7 @@ func TestARuleEndsOnlyWhereAllObeyIt(t *testing.T) {
 	}
 }
 
-// of returns a CachePurge that was created a time ago.
+// of returns a CachePurge that was created the given time before noon.
 func of(uid string, ago time.Duration, status v1alpha1.CachePurgeStatus) v1alpha1.CachePurge {
 	cp := v1alpha1.CachePurge{Spec: v1alpha1.CachePurgeSpec{CacheNode: "edge"}, Status: status}
 	cp.Namespace, cp.Name, cp.UID = "shop", uid, types.UID(uid)
@@ -156,7 +156,7 @@ func of(uid string, ago time.Duration, status v1alpha1.CachePurgeStatus) v1alpha
 	return cp
 }
 
-// TestUnplaced checks which purges get a place, and that the oldest gets the first.
+// TestUnplaced checks which purges get a place, and that the oldest purge gets the first place.
 func TestUnplaced(t *testing.T) {
 	t.Parallel()
 	log := openLog("placed")
@@ -268,7 +268,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestOrphans checks when a purge fails whose CacheNode does not exist.
+// TestOrphans checks the status of purges whose CacheNode does not exist, and when they fail.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	const (
@@ -316,7 +316,7 @@ func TestExpired(t *testing.T) {
 	finished := v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeSettled, SettledAt: &settled}
 	failed := v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed}
 	for name, tt := range map[string]struct {
-		seconds int32 // 0: it does not say
+		seconds int32 // 0: the purge sets no time
 		ttl     time.Duration
 		status  v1alpha1.CachePurgeStatus
 		expired int
@@ -343,7 +343,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestRuleOf checks that a purge that cannot be carried out is refused with the path of the field.
+// TestRuleOf checks that a purge that cannot be carried out is refused with an error that names the path of the field.
 func TestRuleOf(t *testing.T) {
 	t.Parallel()
 	policy := v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}}

@@ -10,14 +10,14 @@ import (
 const (
 	// MissingPatience is the time for which a purge waits for a CacheNode that does not exist.
 	MissingPatience = time.Hour
-	// MissingTTL is the time after which such a purge is deleted, if the purge does not set a time itself.
+	// MissingTTL is the time after which such a purge is deleted if its own spec sets no time.
 	MissingTTL = 24 * time.Hour
 )
 
 // Orphans returns the changed statuses of purges whose CacheNode does not exist, and the time until the next call.
-// since is the time since which the CacheNode is known to be missing. If the CacheNode is created soon, as can happen
-// when objects are applied from git, the purges are carried out. Otherwise they fail, and after a day they are
-// deleted, because nobody else would delete them.
+// since is the time since which the CacheNode is known to be missing. If the CacheNode is created soon afterwards, the
+// purges are carried out. This can happen when objects are applied from git. Otherwise the purges fail. After a day
+// they are deleted, because nobody else would delete them.
 func (s State) Orphans(since time.Time) (changes []Change, due time.Duration) {
 	due = CompactInterval
 	for i := range s.Purges {
@@ -36,9 +36,9 @@ func (s State) Orphans(since time.Time) (changes []Change, due time.Duration) {
 	return changes, due
 }
 
-// orphan returns the status of a purge whose CacheNode has been known to be missing since the given time, and how
-// long the purge still waits. After this time, an Applied purge becomes Settled, because a CacheNode that does not
-// exist has no pods.
+// orphan returns the status of a purge whose CacheNode has been known to be missing since the given time. left is how
+// long the purge still waits. After that, an Applied purge becomes Settled, because a CacheNode that does not exist has
+// no pods.
 func orphan(cp *v1alpha1.CachePurge, since, now time.Time) (s v1alpha1.CachePurgeStatus, left time.Duration) {
 	if cp.CreationTimestamp.After(since) {
 		since = cp.CreationTimestamp.Time
@@ -57,8 +57,8 @@ func orphan(cp *v1alpha1.CachePurge, since, now time.Time) (s v1alpha1.CachePurg
 	return s, left
 }
 
-// Expired returns the finished purges that must be deleted now, and the time until the next purge must be deleted.
-// ttl is how long a finished purge stays if its spec sets no time; 0 means that such a purge is not deleted.
+// Expired returns the finished purges that must be deleted now, and the time until the next purge must be deleted. ttl
+// is the time for which a finished purge stays if its spec sets no time; 0 means that such a purge is never deleted.
 func (s State) Expired(ttl time.Duration) (expired []*v1alpha1.CachePurge, due time.Duration) {
 	due = CompactInterval
 	for i := range s.Purges {

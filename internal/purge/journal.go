@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Rule is a purge in the form in which the journal contains it.
+// Rule is a purge as an entry of the journal.
 type Rule struct {
 	// Number is the place of the purge in the journal.
 	Number int64 `json:"number"`
-	// Changed is the place of the rule's last change. It equals Number until the rule gets an end, and is a later place
-	// after that.
+	// Changed is the place of the rule's last change. It is equal to Number as long as the rule has no end. When the rule
+	// gets an end, Changed becomes a later place.
 	Changed int64 `json:"changed"`
-	// Until is the end of the rule: the rule does not affect responses that arrived later. Zero means that the rule has
-	// no end yet, because some pod may still have a purged object from which another pod can fill.
+	// Until is the end of the rule. The rule does not affect responses that arrived later. Zero means that the rule has no
+	// end yet. In this case, a pod may still have a purged object, and another pod may copy it from there.
 	Until time.Time `json:"until,omitzero"`
 	// UID and Name are the UID and the name of the CachePurge.
 	UID  string `json:"uid"`
@@ -25,11 +25,11 @@ type Rule struct {
 	Target
 }
 
-// Journal is the list of purges of a CacheNode. A place in the journal is a number, and places only grow. A place is
-// at least the Unix time in milliseconds at which it was given. Places therefore go on growing if a journal is lost
-// and another journal begins.
+// Journal is the list of purges of a CacheNode. A place in the journal is a number, and each new place is larger than
+// all earlier ones. A place is at least the Unix time in milliseconds at which it was given. So places are larger than
+// all earlier ones even if a journal is lost and a new journal begins.
 type Journal struct {
-	// Floor is the last place that the journal no longer contains. If a disk has not applied the journal up to this
+	// Floor is the highest place that the journal no longer contains. If a disk has not applied the journal up to this
 	// place, the objects on the disk are not trusted.
 	Floor int64 `json:"floor"`
 	// Head is the last place in the journal.
@@ -71,7 +71,7 @@ func (j Journal) Since(place int64) []Rule {
 	return rules
 }
 
-// Merge takes over the changes of a later journal. rules are the rules that changed after the head of j.
+// Merge adds the changes of a later version of the journal. rules are the rules that changed after the head of j.
 func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	for _, r := range rules {
 		i, known := j.find(r.Number)
@@ -117,7 +117,7 @@ func (j Journal) find(number int64) (at int, known bool) {
 	return slices.BinarySearchFunc(j.Rules, number, func(r Rule, n int64) int { return cmp.Compare(r.Number, n) })
 }
 
-// raise raises the floor, and removes the rules that did not change after it.
+// raise raises the floor, and removes the rules whose last change is not after the new floor.
 func (j *Journal) raise(floor int64) {
 	if floor > j.Floor {
 		j.Floor = floor
@@ -128,10 +128,11 @@ func (j *Journal) raise(floor int64) {
 // Unlimited is a number of bytes that no journal reaches.
 const Unlimited = math.MaxInt
 
-// Compact removes the rules that ended before the time before. The parameter limit is a size in bytes. If all rules
-// together exceed it, Compact also removes the oldest rules, until the rest takes at most three quarters of it. It
-// keeps every rule without an end, all rules after the first such rule, and all rules that some pod has not applied.
-// It reports whether it removed any rule.
+// Compact removes old rules from the journal. A rule is old if it ended before the time in the parameter before. The
+// parameter limit is a size in bytes. If all rules together exceed the limit, Compact also removes the oldest rules
+// until the rest takes at most three quarters of the limit. It keeps every rule without an end and all rules that
+// changed after the first such rule. It also keeps all rules that some pod has not applied. It reports whether it
+// removed any rule.
 func (j *Journal) Compact(before time.Time, limit int, applied int64) bool {
 	kept := min(j.Head, applied) // no rule that changed after this place is removed
 	for _, r := range j.Rules {

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// Slots is the maximum number of segments that are stored, one in each slot.
+	// Slots is the number of slots. Each slot can store one segment.
 	Slots = naming.PurgesSlots
 	// SegmentSize is the maximum size of the purges in a segment in bytes, before compression. A segment with a single
 	// purge may be larger.
 	SegmentSize = 256 << 10
-	// MaxRule is the maximum size of a purge in bytes. It is so low that a segment can be stored even if compression
-	// hardly makes it smaller.
+	// MaxRule is the maximum size of a purge in bytes. With this limit, a segment can be stored even if compression hardly
+	// makes it smaller.
 	MaxRule = 768 << 10
 )
 
@@ -25,11 +25,11 @@ type Log struct {
 	segments [Slots]*Segment
 	// last is the slot of the last segment.
 	last int
-	// changed are the slots that must be written, in the order in which they are written.
+	// changed are the slots that must be written, in the order in which they must be written.
 	changed []int
 }
 
-// NewLog returns a journal that begins after a place. No part of this journal is stored yet.
+// NewLog returns an empty journal that begins after a place. No part of this journal is stored yet.
 func NewLog(after int64) *Log { return &Log{Journal: Journal{Floor: after, Head: after}} }
 
 // OpenLog returns the journal that is stored in slots. A segment is nil if the slot is empty.
@@ -69,13 +69,15 @@ func (l *Log) Restart(after int64) {
 	}
 }
 
-// IsWhole returns true if the last stored segment is the last segment that was ever begun.
+// IsWhole returns true if the last stored segment is also the newest one. It returns false if a newer segment was begun
+// but is not stored.
 func (l *Log) IsWhole() bool {
 	s := l.segments[l.last]
 	return s != nil && !s.Closed
 }
 
-// Clone returns a copy, so that a change can be computed before it is written.
+// Clone returns a copy of the journal. So a change can be made in the copy and written first, before the original
+// changes.
 func (l *Log) Clone() *Log {
 	c := *l
 	c.Rules = slices.Clone(l.Rules)
@@ -120,7 +122,7 @@ func (l *Log) Compact(before time.Time, most int, applied int64) {
 	}
 }
 
-// Rewrite marks the segments in some slots, so that they are written once more.
+// Rewrite marks the segments in some slots, so that they are written again.
 func (l *Log) Rewrite(slots []int) {
 	for _, i := range slots {
 		if l.segments[i] != nil {
@@ -137,7 +139,7 @@ func (l *Log) Blank(slots []int) {
 	}
 }
 
-// Changed returns the slots that must be written, in the order in which they are written, and their segments.
+// Changed returns the slots that must be written and their segments, in the order in which they must be written.
 func (l *Log) Changed() (slots []int, segments []Segment) {
 	for _, i := range l.changed {
 		segments = append(segments, *l.segments[i])
@@ -148,7 +150,8 @@ func (l *Log) Changed() (slots []int, segments []Segment) {
 // Written notes that all changes are stored.
 func (l *Log) Written() { l.changed = nil }
 
-// isFree returns true for a slot that has no segment, or whose segment contains nothing that is still in the journal.
+// isFree returns true for a slot that has no segment, and for a slot whose segment contains no rule or end that the
+// journal still needs.
 func (l *Log) isFree(slot int) bool {
 	s := l.segments[slot]
 	if s == nil {
@@ -158,7 +161,7 @@ func (l *Log) isFree(slot int) bool {
 	return s.Closed && s.Head <= l.Floor && (i == len(l.Rules) || l.Rules[i].Number > s.Head)
 }
 
-// fits returns true if there is room for a rule, and also for the ends of all rules.
+// fits returns true if there is room for a new rule and for the ends of all rules that have no end yet.
 func (l *Log) fits(size int) bool {
 	room := 0
 	for slot := range l.segments {
@@ -184,13 +187,13 @@ func (l *Log) open() (n int) {
 	return n
 }
 
-// tail returns the segment that has room for size bytes: the last segment, or a new one. It marks the segment, so
-// that it will be written.
+// tail returns the segment for the next size bytes. This is the last segment, or a new one if the last segment is full
+// and the next slot is free. tail marks the segment, so that it will be written.
 func (l *Log) tail(size int) *Segment {
 	s := l.segments[l.last]
 	next := (l.last + 1) % Slots
 	switch {
-	case s == nil: // the first one of all
+	case s == nil: // this is the very first segment
 		s = &Segment{After: l.Floor, Head: l.Floor}
 	case s.Closed, s.size() > 0 && s.size()+size > SegmentSize && l.isFree(next):
 		s.Closed = true

@@ -14,10 +14,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// stored are segments as text, as they are on the API server.
+// stored contains the encoded segments, in the form in which the API server stores them.
 type stored [purge.Slots][]byte
 
-// write writes the first segments that have changed; it fails the test for one that is too large.
+// write writes the changed segments, but not more than the given number. It fails the test if a segment is too large.
 func (s *stored) write(t *testing.T, l *purge.Log, most int) {
 	t.Helper()
 	slots, segments := l.Changed()
@@ -45,8 +45,9 @@ func (s *stored) open(t *testing.T) *purge.Log {
 	return purge.OpenLog(segments)
 }
 
-// TestLog makes an operator write a journal for long. It ends in the middle of writes, and another one goes on. What
-// was written whole is never lost, and no place is given twice.
+// TestLog simulates operators that write a journal over a long time. Sometimes an operator ends in the middle of its
+// writes, and another operator goes on. A change that was written completely is never lost, and no place is given
+// twice.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -85,7 +86,7 @@ func TestLog(t *testing.T) {
 			s.write(t, next, len(slots))
 			next.Written()
 			l, committed = next, next.Journal
-		} else { // the operator ends
+		} else { // the operator ends in the middle of its writes
 			s.write(t, next, r.IntN(len(slots)))
 			l = s.open(t)
 			if l.Head < committed.Head || l.Floor > next.Floor {
@@ -108,14 +109,14 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// same compares what a journal has above the higher floor, up to the lower head.
+// same compares the parts that both journals contain: the rules above the higher floor, up to the lower head.
 func same(t *testing.T, want, got purge.Journal) {
 	t.Helper()
 	floor, head := max(want.Floor, got.Floor), min(want.Head, got.Head)
 	part := func(j purge.Journal) (list []purge.Rule) {
 		for _, r := range j.Rules {
 			if r.Changed > head && r.Number <= head {
-				r.Changed, r.Until = r.Number, time.Time{} // it had no end yet
+				r.Changed, r.Until = r.Number, time.Time{} // at that head, the rule had no end yet
 			}
 			if r.Number <= head && r.Changed > floor {
 				list = append(list, r)
@@ -123,15 +124,14 @@ func same(t *testing.T, want, got purge.Journal) {
 		}
 		return list
 	}
-	// Comparing all texts is slow.
+	// A comparison of all texts would be slow.
 	short := cmp.Transformer("short", func(t purge.Target) string { return fmt.Sprintf("%d %v", len(t.URLs), t.Tags) })
 	if diff := cmp.Diff(part(want), part(got), cmpopts.EquateApproxTime(0), short); diff != "" {
 		t.Fatalf("the journal from %d to %d (-want +got):\n%.2000s", floor, head, diff)
 	}
 }
 
-// TestLostSegment loses each segment in turn: the journal begins after it then.
-// TestRestart begins another journal over one whose end is lost.
+// TestRestart starts a new journal in place of a journal whose last part is lost.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -200,7 +200,7 @@ func TestLostSegment(t *testing.T) {
 			t.Errorf("without segment %d: %d to %d, want %d to %d", i, got.Floor, got.Head, segments[i].Head, l.Head)
 		}
 	}
-	// All rules can still end.
+	// There must still be room for the ends of all rules.
 	for _, r := range l.Rules {
 		l.Seal(now, r.Number, now)
 	}

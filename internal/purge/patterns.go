@@ -14,7 +14,7 @@ func Union(list []Patterns) (all Patterns) {
 	}
 	slices.Sort(all.Prefixes)
 	last, some := "", false
-	all.Prefixes = slices.DeleteFunc(all.Prefixes, func(p string) bool { // a prefix comes right before what it covers
+	all.Prefixes = slices.DeleteFunc(all.Prefixes, func(p string) bool { // a prefix comes before those it covers
 		if some && strings.HasPrefix(p, last) {
 			return true
 		}
@@ -33,7 +33,8 @@ func (p Patterns) covers(key string) bool {
 	return slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// Names returns true for a key that is one of the keys, or begins with one of the prefixes: its tags do not matter.
+// Names returns true for a key that is one of the keys, or that begins with one of the prefixes. The tags of the object
+// do not matter.
 func (p Patterns) Names(key string) bool {
 	_, found := slices.BinarySearch(p.Keys, key)
 	return found || p.covers(key)

@@ -39,8 +39,8 @@ func (s State) rules() map[string]Rule {
 	return rules
 }
 
-// place returns the place of a purge whose rule is no longer in the journal; 0 if the purge had no place, or if its
-// place was lost.
+// place returns the place of a purge whose rule is no longer in the journal. It returns 0 if the purge had no place, or
+// if its place was lost.
 func (s State) place(cp *v1alpha1.CachePurge) int64 {
 	if s.Lost[cp.UID] || cp.Status.Number > s.Log.Floor {
 		return 0
@@ -68,7 +68,7 @@ func TargetOf(spec v1alpha1.CachePurgeSpec) Target {
 	return Target{URLs: spec.URLs, Prefixes: spec.Prefixes, Hosts: hosts, Tags: spec.Tags, Everything: spec.Everything}
 }
 
-// RuleOf returns the rule of a CachePurge, which has no place yet. The error begins with the path of the field. spec
+// RuleOf returns the rule of a CachePurge. The rule has no place yet. An error begins with the path of the field. spec
 // is the complete spec of the purge, and policy is the cache policy of the CacheNode.
 func RuleOf(cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, policy v1alpha1.CachePolicy) (Rule, error) {
 	target := TargetOf(spec)
@@ -83,10 +83,10 @@ func RuleOf(cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, policy v1alph
 	return r, nil
 }
 
-// Place adds a rule to the journal at a time. If the journal is full, it first removes the rules that ended longest
-// ago, but only if that makes enough room. A disk that is out of use and has not applied the removed rules then loses
-// its objects. applied is the place up to which all pods obey the journal. If the journal stays full, Place does
-// nothing and returns false.
+// Place adds a rule to the journal. now is the current time. If the journal is full, Place first removes the oldest
+// rules that have ended, but only if that makes enough room. As a result, a disk that is out of use loses its objects
+// if it has not applied the removed rules. applied is the place up to which all pods obey the journal. If there is
+// still no room, Place does nothing and returns false.
 func (l *Log) Place(now time.Time, r Rule, applied int64) bool {
 	if l.Add(now, r) {
 		return true

@@ -16,15 +16,15 @@ type Pod struct {
 	Name string
 	// Done is the last answer of the pod's agent; the zero value if the agent has not answered yet.
 	Done Done
-	// Answered is the time at which the agent last reported that it had applied more than before; the zero value if it
-	// has not reported that yet.
+	// Answered is the time of the agent's last report that it has applied more of the journal than before. It is the zero
+	// value if there was no such report yet.
 	Answered time.Time
-	// Problem says why the agent was not reached, or has not answered; "" if it has answered.
+	// Problem says why the agent could not be reached or did not answer; "" if it has answered.
 	Problem string
 	// IsUnknown is true while this operator does not know what the agent has done.
 	IsUnknown bool
-	// Confirmed is the start time of the last request that the agent has answered; the zero value if it has answered no
-	// request.
+	// Confirmed is the time at which the last request that the agent answered was sent; the zero value if the agent has
+	// answered no request.
 	Confirmed time.Time
 	// HasStale is true if the agent has not received all URLs that it must make stale.
 	HasStale bool
@@ -41,7 +41,8 @@ func Applied(pods []Pod, head int64) int64 {
 	return head
 }
 
-// phase returns the phase of a rule in a pod, or on a disk, that obeys the journal up to the place applied.
+// phase returns the phase of a rule in a pod or on a disk. The parameter applied is the place up to which the pod or
+// the disk obeys the journal.
 func (r Rule) phase(applied int64) v1alpha1.PurgePhase {
 	switch {
 	case !r.Until.IsZero() && applied >= r.Changed:
@@ -52,7 +53,7 @@ func (r Rule) phase(applied int64) v1alpha1.PurgePhase {
 	return v1alpha1.PurgePending
 }
 
-// message returns the reason why a pod is behind.
+// message returns the reason why a pod has not applied a purge yet.
 func (p Pod) message() string {
 	if p.Problem != "" {
 		return p.Problem
@@ -68,15 +69,16 @@ func (p Pod) message() string {
 // order contains the phases, from the first to the last.
 var order = []v1alpha1.PurgePhase{v1alpha1.PurgePending, v1alpha1.PurgeApplied, v1alpha1.PurgeSettled}
 
-// Limits of a status: the number of pods, the number of disks in all pods together, and the bytes of messages. A pod
-// that somebody else controls can report anything about 33 disks, and a CacheNode can have thousands of purges.
+// These are the limits of a status: the number of pods, the number of disks of all pods together, and the bytes of all
+// messages. They are necessary because an attacker who controls a pod can report any text for 33 disks, and a CacheNode
+// can have thousands of purges.
 const (
 	maxPods  = 100
 	maxDisks = 256
 	maxTexts = 16 << 10
 )
 
-// Progress returns the phase, the message, the counts and the pods in the status of a rule. before is the present
+// Progress returns a status with the phase, the message, the counts and the pods of a rule. before is the current
 // status of the purge.
 func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.CachePurgeStatus) {
 	s.Number, s.Phase = r.Number, v1alpha1.PurgeSettled
@@ -102,7 +104,7 @@ func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.
 	})
 	s.SlowestPod = slowest(s.Pods)
 	if s.Phase != v1alpha1.PurgePending && before.Phase != v1alpha1.PurgePending && before.SlowestPod != "" {
-		s.SlowestPod = before.SlowestPod // nobody waited for pods that joined after the purge was applied
+		s.SlowestPod = before.SlowestPod // the purge did not wait for pods that joined after it was applied
 	}
 	s.Pods = bounded(s.Pods)
 	if s.Phase == v1alpha1.PurgePending {
@@ -111,8 +113,8 @@ func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.
 	return s
 }
 
-// bounded returns the pods that a status lists. The limits on disks and messages apply to all pods together, so the
-// last pods may lack disks and messages.
+// bounded returns the pods that a status lists. The limits on disks and messages apply to all pods together, so disks
+// and messages of the last pods may be missing.
 func bounded(pods []v1alpha1.PurgePodStatus) []v1alpha1.PurgePodStatus {
 	pods = pods[:min(len(pods), maxPods)]
 	disks, texts := maxDisks, maxTexts
@@ -150,7 +152,7 @@ func (p Pod) progress(r Rule) v1alpha1.PurgePodStatus {
 		d := v1alpha1.PurgeDiskStatus{
 			Name: store.Name, Phase: r.phase(max(store.Applied, p.Done.Applied)), Files: count.Files, Bytes: count.Bytes,
 		}
-		if store.Reason != "" { // nginx uses the store, and the store is behind
+		if store.Reason != "" { // nginx uses the store, but the store lags behind
 			d.Phase, d.Message = r.phase(store.Applied), cut(store.Reason, 256)
 		}
 		if d.Files > 0 || d.Phase == v1alpha1.PurgePending {
@@ -160,8 +162,8 @@ func (p Pod) progress(r Rule) v1alpha1.PurgePodStatus {
 	return s
 }
 
-// slowest returns the name of a pod that is behind. If no pod is behind, it returns the pod that applied the purge
-// last. The pods are sorted by phase.
+// slowest returns the name of a pod that has not applied the purge yet. If all pods have applied it, slowest returns
+// the pod that was the last to do so. The pods must be sorted by phase.
 func slowest(pods []v1alpha1.PurgePodStatus) (name string) {
 	var last time.Time
 	for _, p := range pods {

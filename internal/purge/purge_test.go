@@ -17,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// policy returns a cache policy with parts of a key.
+// policy returns a cache policy whose key consists of the given parts.
 func policy(parts ...v1alpha1.KeyPart) v1alpha1.CachePolicy { return v1alpha1.CachePolicy{Key: parts} }
 
 var usual = policy(v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI)
@@ -115,7 +115,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// FuzzPatterns checks that the keys of a URL are those under which nginx stores it, for any URL that is accepted.
+// FuzzPatterns checks that a purge of a URL contains the key under which nginx stores the object, for all URLs that are
+// accepted.
 func FuzzPatterns(f *testing.F) {
 	f.Add("http://www.example.com/a%20b?c=d&e")
 	f.Add("https://[::1]:80?x")
@@ -180,8 +181,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableAgrees adds and removes rules without an end, and compares what matches with a look at each of them. Of
-// equal rules, the last one counts.
+// TestTableAgrees adds and removes rules without an end. It compares the result of Match with a search through all
+// rules one by one. If several rules have the same target, the last one must be returned.
 func TestTableAgrees(t *testing.T) {
 	t.Parallel()
 	table, rules := purge.NewTable(), map[int64]purge.Patterns{}
@@ -222,22 +223,23 @@ func TestTableAgrees(t *testing.T) {
 	}
 }
 
-// TestJournal checks that a reader that takes the changes since its place has the same journal in the end, whatever
-// changes come together, and that places only grow.
+// TestJournal checks a reader that repeatedly merges the changes since its own place. In the end, it must have the same
+// journal as the writer, however many changes it merges at once. It also checks that each place is larger than the one
+// before.
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	var writer, reader purge.Journal
 	for i := range 200 {
 		before := writer.Head
-		now = now.Add(time.Duration(i%3) * time.Millisecond) // some changes come in the same millisecond
+		now = now.Add(time.Duration(i%3) * time.Millisecond) // some changes are made in the same millisecond
 		r := writer.Add(now, purge.Rule{UID: fmt.Sprint(i), Target: purge.Target{Everything: true}})
 		if writer.Head <= before || r.Number != writer.Head || r.Number < now.UnixMilli() {
 			t.Fatalf("place %d after %d", r.Number, before)
 		}
 		if i%2 == 0 {
 			writer.Seal(now, writer.Rules[i/2].Number, now)
-			writer.Seal(now, writer.Rules[i/2].Number, now.Add(time.Hour)) // has its end
+			writer.Seal(now, writer.Rules[i/2].Number, now.Add(time.Hour)) // no effect: the rule has an end
 		}
 		if i%5 == 0 {
 			reader.Merge(writer.Floor, writer.Head, writer.Since(reader.Head))
@@ -262,8 +264,8 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestCompact checks that a journal forgets what is old and what is too much, never what has no end, and that its floor
-// covers all that it forgets.
+// TestCompact checks that a journal removes old rules, and further rules if it is too large. It must never remove rules
+// without an end. Its floor must not be lower than the place of any removed rule.
 func TestCompact(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
@@ -284,7 +286,7 @@ func TestCompact(t *testing.T) {
 		before  time.Time
 		most    int
 		applied int64
-		want    int // rules that stay
+		want    int // the number of rules that stay
 	}{
 		"nothing":                            {-1, now, 1 << 20, all, 100},
 		"old ones":                           {-1, now.Add(10 * time.Second), 1 << 20, all, 90},
@@ -292,7 +294,7 @@ func TestCompact(t *testing.T) {
 		"all":                                {-1, now.Add(time.Hour), 1 << 20, all, 0},
 		"nothing that pods have not applied": {-1, now.Add(time.Hour), 1, 0, 100},
 		"one without end":                    {0, now.Add(time.Hour), 1, all, 100},
-		"the last one too":                   {99, now.Add(time.Hour), 1, all, 100}, // all were sealed after it came
+		"the last one too":                   {99, now.Add(time.Hour), 1, all, 100}, // all rules were sealed after it
 	} {
 		j := make(test.open)
 		before := j
@@ -379,7 +381,7 @@ func TestProgressOfDisks(t *testing.T) {
 					{Name: "disk2", Phase: v1alpha1.PurgePending, Message: "the index is read"},
 				},
 			},
-			{Name: "a", Phase: v1alpha1.PurgeApplied, AppliedAt: at(3), Disks: applied}, // as it was said before
+			{Name: "a", Phase: v1alpha1.PurgeApplied, AppliedAt: at(3), Disks: applied}, // the time in the earlier status stays
 			{Name: "b", Phase: v1alpha1.PurgeApplied, AppliedAt: at(20)},
 		},
 	}
@@ -417,7 +419,7 @@ func TestSanitize(t *testing.T) {
 	}
 }
 
-// TestUnion holds the union of patterns to the patterns themselves.
+// TestUnion compares the union of patterns with the patterns themselves.
 func TestUnion(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -460,7 +462,7 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// TestProgressIsBounded checks that pods cannot make a status long, whatever their agents say.
+// TestProgressIsBounded checks that a status stays short, whatever the agents report.
 func TestProgressIsBounded(t *testing.T) {
 	t.Parallel()
 	var pods []purge.Pod

@@ -11,8 +11,8 @@ var storeName = regexp.MustCompile(`^[a-z][-a-z0-9]{0,31}$`)
 // maxStores is the maximum number of stores of a pod: 32 disks and the memory tier.
 const maxStores = 33
 
-// Sanitize returns the valid parts of an answer. An attacker may control a pod, and the answer of its agent is copied
-// into a status.
+// Sanitize returns only the valid parts of an agent's answer. This is necessary because an attacker may control a pod,
+// and the answer is copied into a status.
 func Sanitize(d Done) Done {
 	clean := Done{Head: max(d.Head, 0), Applied: max(d.Applied, 0)}
 	for _, s := range d.Stores[:min(len(d.Stores), maxStores)] {

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// Segment is a part of the journal in the form in which it is stored. Only the last segment changes, so that a write
-// stays small.
+// Segment is a part of the journal in the form in which it is stored. Rules and ends are added only to the last
+// segment, so each write is small.
 type Segment struct {
 	// After is the last place before the segment. Head is the last place in the segment.
 	After int64 `json:"after"`
 	Head  int64 `json:"head"`
 	// Floor is the floor of the journal when the segment was written.
 	Floor int64 `json:"floor"`
-	// Rules are the rules that got their places in this segment, without their ends. Ends are the ends that got their
-	// places in this segment; they can belong to rules of any segment.
+	// Rules are the rules whose places are in this segment, without their ends. Ends are the ends whose places are in this
+	// segment. They can belong to rules of any segment.
 	Rules []Rule `json:"rules,omitempty"`
 	Ends  []End  `json:"ends,omitempty"`
-	// Closed is true if another segment comes after this one. Closed is written before the other segment begins. A
-	// writer that does not know of the other segment therefore does not continue this one.
+	// Closed is true if another segment comes after this one. It is written before the other segment begins. So a writer
+	// that does not know the other segment does not add anything to this one.
 	Closed bool `json:"closed,omitempty"`
 }
 
@@ -80,8 +80,8 @@ func Join(segments []Segment) (j Journal) {
 	return j
 }
 
-// HasGap returns true if segments are missing. The Floor of the joined journal is then higher than the Floor of each
-// segment.
+// HasGap returns true if segments are missing. In this case, the Floor of the joined journal is higher than the Floor
+// of every single segment.
 func HasGap(segments []Segment) bool {
 	floor := int64(0)
 	for _, s := range segments {
@@ -113,7 +113,7 @@ func encode(of any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// maxDecoded is the maximum number of decompressed bytes that decode reads of a journal.
+// maxDecoded is the maximum number of decompressed bytes that decode reads.
 const maxDecoded = 64 << 20
 
 // decode reads the text that encode has returned.

@@ -51,7 +51,7 @@ func differs(before, next v1alpha1.CachePurgeStatus) bool {
 // next returns the next status of a purge that is not finished, without times and conditions.
 func (s State) next(cp *v1alpha1.CachePurge, rules map[string]Rule, pods []Pod) v1alpha1.CachePurgeStatus {
 	held := s.Held[cp.UID]
-	if s.Log == nil { // the phase stays
+	if s.Log == nil { // the phase does not change
 		next := *cp.Status.DeepCopy()
 		next.Phase, next.Message = cmp.Or(next.Phase, v1alpha1.PurgePending), held.Message
 		if s.Lost[cp.UID] {
@@ -79,13 +79,13 @@ func (s State) next(cp *v1alpha1.CachePurge, rules map[string]Rule, pods []Pod) 
 	return v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending}
 }
 
-// stamp completes the next status of a purge. It sets the conditions, the times at which the purge reached its
-// phases, and the counts, which only grow.
+// stamp completes the next status of a purge. It sets the conditions, the times at which the purge reached its phases,
+// and the counts. The counts never decrease.
 func stamp(next *v1alpha1.CachePurgeStatus, cp *v1alpha1.CachePurge, now time.Time) {
 	before := cp.Status
 	next.ObservedGeneration = cp.Generation
 	next.AppliedAt, next.SettledAt = before.AppliedAt, before.SettledAt
-	// An agent that was restarted has forgotten its counts.
+	// An agent forgets its counts when it is restarted, so the larger values are kept.
 	next.Files, next.Bytes = max(next.Files, before.Files), max(next.Bytes, before.Bytes)
 	at := metav1.NewMicroTime(now)
 	if next.AppliedAt == nil && (next.Phase == v1alpha1.PurgeApplied || next.Phase == v1alpha1.PurgeSettled) {

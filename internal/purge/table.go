@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Never is what [Rule.End] returns for a rule that has no end yet.
+// Never is the result of [Rule.End] for a rule that has no end yet.
 var Never = time.Unix(1<<40, 0)
 
 // margin is added to the end of a rule, because headers contain whole seconds and the clocks of nodes differ.
 const margin = 2 * time.Second
 
-// Effect is what happens to an object.
+// Effect defines what a purge does to an object.
 type Effect int
 
 // The effects. A stronger effect has a greater value.
@@ -21,7 +21,7 @@ const (
 	Remove
 )
 
-// Verdict is what happens to an object, and the number of the rule that decides it.
+// Verdict is the effect on an object, and the number of the rule that causes this effect.
 type Verdict struct {
 	Effect Effect
 	Number int64
@@ -30,10 +30,10 @@ type Verdict struct {
 // Table finds the rules that match an object. It is not safe for concurrent use.
 type Table struct{ hard, soft ends }
 
-// ends contains the rule that ends last for each key, each prefix of keys and each tag.
+// ends contains the latest end of the rules for each key, each prefix of keys and each tag.
 type ends struct{ keys, prefixes, tags texts }
 
-// texts contains, for each text, the last end of the rules with this text. It also contains the number of texts of
+// texts contains the latest end of all rules with the same text, for each text. It also contains the number of texts of
 // each length. A text is a key, a prefix of keys or a tag.
 type texts struct {
 	ends    map[string]end
@@ -69,8 +69,7 @@ func (t *Table) Add(r Rule, p Patterns) {
 	}
 }
 
-// Remove removes a rule that was added with the same patterns. This rule and all other rules of the table must have
-// no end.
+// Remove removes a rule that was added with the same patterns. Use it only for tables in which no rule has an end.
 func (t *Table) Remove(r Rule, p Patterns) {
 	for all, text := range t.texts(r, p) {
 		last, ok := all.ends[text]
@@ -115,7 +114,7 @@ func (r Rule) End() time.Time {
 	return r.Until.Add(margin)
 }
 
-// Match returns what happens to an object with a key and tags that was received at a time.
+// Match returns the effect on an object with the given key and tags that was received at the given time.
 func (t *Table) Match(key string, tags []string, received time.Time) Verdict {
 	if number, ok := t.hard.match(key, tags, received); ok {
 		return Verdict{Remove, number}
@@ -135,7 +134,7 @@ func (e ends) match(key string, tags []string, received time.Time) (number int64
 			return end.number, true
 		}
 	}
-	for length := range e.prefixes.lengths { // there are few lengths, but there can be very many prefixes
+	for length := range e.prefixes.lengths { // there can be very many prefixes, but they have only a few different lengths
 		if length > len(key) {
 			continue
 		}

@@ -1,8 +1,8 @@
-// Package purge decides what a purge means. It decides which stored objects a purge matches, which purges a disk has
-// not applied yet, when a purge ends, and what its status contains. It is pure.
+// Package purge defines the meaning of a purge. It decides which stored objects a purge matches, which purges a disk
+// has not applied yet, when a purge ends, and what its status contains. The package is pure.
 //
-// It may import the API's types, naming, layout and cachekey. For a new kind of target, add a field to Target and its
-// patterns. For something that a pod must report about a purge, add a field to Done.
+// The package may import the API's types, naming, layout and cachekey. For a new kind of target, add a field to Target,
+// and add its patterns. If pods must report something new about a purge, add a field to Done.
 package purge
 
 import (
@@ -28,7 +28,7 @@ const (
 	MaxText = 256 << 10
 )
 
-// Target says which objects a purge matches. The purge matches an object if at least one of the lists matches the
+// Target defines which objects a purge matches. The purge matches an object if at least one of the lists matches the
 // object, or if Everything is true.
 type Target struct {
 	URLs       []string `json:"urls,omitempty"`
@@ -38,10 +38,10 @@ type Target struct {
 	Everything bool     `json:"everything,omitempty"`
 }
 
-// Items returns how many URLs, prefixes, hosts and tags a target names together.
+// Items returns the total number of URLs, prefixes, hosts and tags in a target.
 func (t Target) Items() int { return len(t.URLs) + len(t.Prefixes) + len(t.Hosts) + len(t.Tags) }
 
-// Text returns the total size of these URLs, prefixes, hosts and tags in bytes.
+// Text returns the total size of all URLs, prefixes, hosts and tags in bytes.
 func (t Target) Text() (n int) {
 	for _, list := range [][]string{t.URLs, t.Prefixes, t.Hosts, t.Tags} {
 		for _, text := range list {
@@ -51,15 +51,15 @@ func (t Target) Text() (n int) {
 	return n
 }
 
-// Patterns are a target in the form that is compared with stored objects.
+// Patterns contains a target in the form in which it is compared with stored objects.
 type Patterns struct {
 	// Keys are cache keys. Prefixes are beginnings of cache keys; "" is the beginning of all keys.
 	Keys, Prefixes []string
 	Tags           []string
 }
 
-// Patterns returns the patterns of a target for a cache policy. A URL stands for all objects that are stored for the
-// URL, whatever their method and scheme. Clients reach the same object by several methods and schemes.
+// Patterns returns the patterns of a target for a cache policy. A URL matches all objects that are stored for the URL,
+// whatever their method and scheme. This is because clients use several methods and schemes for the same object.
 func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 	for _, text := range t.URLs {
 		r, err := parse(text)
@@ -88,7 +88,7 @@ func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 	return p, nil
 }
 
-// keys returns the keys of a request for all methods and schemes that the key distinguishes.
+// keys returns the keys of a request, for all methods and schemes that make a difference in the key.
 func keys(c v1alpha1.CachePolicy, r cachekey.Request) (list []string) {
 	methods := []string{"GET", "HEAD"}
 	for _, m := range c.Methods {
@@ -134,10 +134,11 @@ func parse(text string) (r cachekey.Request, err error) {
 	return cachekey.ForURL(u, text), nil
 }
 
-// pathAlone is a policy whose keys consist of the decoded path alone.
+// pathAlone is a policy whose keys consist only of the decoded path.
 var pathAlone = v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}
 
-// parsePrefix returns the request for a prefix, as parse does for a URL. It does not accept a whole host as a prefix.
+// parsePrefix does the same for a prefix as parse does for a URL. It does not accept a prefix that matches a whole
+// host.
 func parsePrefix(text string) (r cachekey.Request, err error) {
 	r, err = parse(text)
 	switch {
@@ -188,8 +189,8 @@ func (t Target) OrEverything() Target {
 	return t
 }
 
-// CheckForm checks a target as Check does, for a caller that does not know the CacheNode. The operator later checks
-// the target again with the CacheNode's own key.
+// CheckForm makes the same checks as Check. It is for a caller that does not know the CacheNode, so it uses a key with
+// scheme, host and URI. The operator later checks the target again with the CacheNode's own key.
 func (t Target) CheckForm() error {
 	key := []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
 	return t.Check(v1alpha1.CachePolicy{Key: key})

@@ -15,25 +15,25 @@ type Update struct {
 	Floor int64  `json:"floor"`
 	Head  int64  `json:"head"`
 	Rules []Rule `json:"rules,omitempty"`
-	// Stale are URLs at which clients have changed something. For each URL, the agent makes the objects stale that are
-	// in the pod's cache now. The URLs are sent until the agent has answered, and are not in the journal.
+	// Stale are URLs at which clients have changed something. For each URL, the agent makes the objects stale that are in
+	// the pod's cache at this time. The operator sends the URLs until the agent has answered. They are not in the journal.
 	Stale []string `json:"stale,omitempty"`
 	// After is the head that the sender expects the agent to have. An agent with a lower head ignores the rules, and
 	// answers with its own head.
 	After int64 `json:"after"`
 }
 
-// Done says how far an agent has carried out the journal.
+// Done reports up to which place an agent has carried out the journal.
 type Done struct {
-	// Head is the last place in the journal that the agent knows. Applied is the last place up to which all stores from
-	// which nginx can serve obey the journal.
+	// Head is the last place in the journal that the agent knows. Applied is the place up to which all stores from which
+	// nginx can serve obey the journal.
 	Head    int64 `json:"head"`
 	Applied int64 `json:"applied"`
 	// Stores are the disks and the memory tier.
 	Stores []StoreDone `json:"stores,omitempty"`
 }
 
-// With returns the answer, with the counts that an earlier answer contains and this answer lacks.
+// With returns the answer together with those counts of an earlier answer that this answer does not contain.
 func (d Done) With(before Done) Done {
 	for _, old := range before.Stores {
 		i := slices.IndexFunc(d.Stores, func(s StoreDone) bool { return s.Name == old.Name })
@@ -47,23 +47,25 @@ func (d Done) With(before Done) Done {
 	return d
 }
 
-// StoreDone says how far the journal was carried out on a disk, or in the memory tier, whose name is MemoryStore.
+// StoreDone reports up to which place the journal was carried out on a disk or in the memory tier. The name of the
+// memory tier is MemoryStore.
 type StoreDone struct {
 	Name    string `json:"name"`
 	Applied int64  `json:"applied"`
-	// Reason says why Applied is behind; "" if it is not behind, or if nginx does not use the disk.
+	// Reason says why Applied is lower than the head of the journal. It is "" if Applied is not lower, or if nginx does
+	// not use the disk.
 	Reason string `json:"reason,omitempty"`
-	// Counts contains, by the number of a rule, how much was removed or made stale for this rule so far. An answer
-	// contains the counts of the rules in the update. It also contains the counts of the first rule without an end and
-	// of all later rules; the agent searches the last 1,000 rules for this first rule.
+	// Counts contains the amount that was removed or made stale so far for each rule, by the number of the rule. An answer
+	// contains the counts of the rules in the update. It also contains the counts of the first rule without an end and of
+	// all later rules. The agent looks for this first rule only among the last 1,000 rules.
 	Counts map[int64]Count `json:"counts,omitempty"`
 }
 
-// Count is the amount that was removed or made stale. Each slice and each variant of an object is a file of its own.
+// Count is the amount that was removed or made stale. Each slice and each variant of an object is a separate file.
 type Count struct {
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`
 }
 
-// MemoryStore is the name of the memory tier among the stores. No disk can have it.
+// MemoryStore is the name of the memory tier among the stores. No disk can have this name.
 const MemoryStore = "memory-tier"

@@ -26,14 +26,14 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// remember is the time for which a permission is remembered: a user who loses a right can still use it for at most
-// this time. rememberShort is the shorter time for which tokens and refusals are remembered.
+// remember is the time for which a permission is remembered. A user who loses a permission can still use it for at most
+// this time. rememberShort is the shorter time for which tokens and refused permissions are remembered.
 const (
 	remember      = time.Minute
 	rememberShort = 10 * time.Second
 	reviewTimeout = 10 * time.Second
-	// maxReviews is the maximum number of tokens that are checked at the same time. reviewPatience is the longest time
-	// for which a request waits for its turn.
+	// maxReviews is the maximum number of tokens that are checked at the same time. reviewPatience is the longest time for
+	// which a request waits until its token is checked.
 	maxReviews     = 50
 	reviewPatience = time.Second
 )
@@ -129,10 +129,10 @@ func (a *access) notValid() *problem {
 	return &problem{code: http.StatusUnauthorized, text: text}
 }
 
-// isOutage returns true for the error of an API server that does not answer, and false if the API server does not
-// accept a token.
+// isOutage returns true for an error that means that the API server does not answer. It returns false if the API server
+// answers that it does not accept a token.
 func isOutage(err error) bool {
-	var list interface{ Errors() []error } // an error of apimachinery, which has no Unwrap
+	var list interface{ Errors() []error } // an aggregate error of apimachinery, which has no method Unwrap
 	if errors.As(err, &list) {
 		return slices.ContainsFunc(list.Errors(), isOutage)
 	}
@@ -142,7 +142,7 @@ func isOutage(err error) bool {
 }
 
 // allow returns nil if a user may use a verb on CachePurges of a namespace. name is the name of one CachePurge; ""
-// stands for all.
+// means all CachePurges.
 func (a *access) allow(ctx context.Context, who user.Info, verb, namespace, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()

@@ -27,7 +27,8 @@ type Answer struct {
 	// requests that were gathered.
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// SlowestPod is the pod for which the purge waits, or that was the last to apply it; "" if there is none.
+	// SlowestPod is a pod for which the purge waits. If it waits for no pod, SlowestPod is the pod that was the last to
+	// apply the purge. It is "" if there is no such pod.
 	SlowestPod string `json:"slowestPod"`
 	// Message says what the purge waits for, or why it has failed.
 	Message string `json:"message"`
@@ -47,7 +48,7 @@ func answerOf(cp *v1alpha1.CachePurge) Answer {
 	return a
 }
 
-// problem is an answer that says what is wrong with a request, or that the request cannot be answered now.
+// problem is an answer that says what is wrong with a request, or why the request cannot be answered at the moment.
 type problem struct {
 	code int
 	text string
@@ -106,7 +107,7 @@ func write(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the client went away
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has closed the connection
 }
 
 // writeProblem writes a problem as JSON.

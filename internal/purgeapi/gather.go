@@ -28,13 +28,13 @@ type created struct {
 	err  error
 }
 
-// gatherer creates CachePurges, one for many requests. It is safe for concurrent use.
+// gatherer creates CachePurges. It can create one CachePurge for many requests. It is safe for concurrent use.
 type gatherer struct {
 	client  client.Client
 	ttl     int32
 	metrics *Metrics
 	clock   clock.Clock
-	// ended is closed when the endpoint ends. Batches are then sent at once, so that requests get their answers.
+	// ended is closed when the endpoint ends. After that, batches are sent at once, so that requests get their answers.
 	ended <-chan struct{}
 
 	mutex sync.Mutex
@@ -43,7 +43,7 @@ type gatherer struct {
 
 // create adds a request to a batch, and returns the name of the batch's CachePurge.
 func (g *gatherer) create(key batch.Key, target purge.Target) (name string, err error) {
-	reply := make(chan created, 1) // so that send does not block if create has given up
+	reply := make(chan created, 1) // so that sendOne does not block if create does not wait any more
 	g.mutex.Lock()
 	isFirst := g.queue.Add(key, batch.Member[chan<- created]{Target: target, Reply: reply}, g.clock.Now())
 	g.mutex.Unlock()
@@ -58,7 +58,7 @@ func (g *gatherer) create(key batch.Key, target purge.Target) (name string, err 
 	}
 }
 
-// send sends the batches of a key, one after another, until there are none.
+// send sends the batches of a key, one after another, until no batch is left.
 func (g *gatherer) send(key batch.Key) {
 	for waited := time.Duration(0); ; {
 		g.mutex.Lock()
@@ -80,7 +80,8 @@ func (g *gatherer) send(key batch.Key) {
 }
 
 // sendOne creates the CachePurge of a batch. If the API server rejects it, sendOne tries each half of the batch, and
-// so on. Therefore a rejection makes a request fail only if the API server would also reject the request alone.
+// divides a rejected half again. So a rejection makes a request fail only if the API server also rejects a CachePurge
+// for this request alone.
 func (g *gatherer) sendOne(b batch.Batch[chan<- created]) {
 	name, err := g.createOne(b.Key, b.Target())
 	if len(b.Members) > 1 && isRefusal(err) {

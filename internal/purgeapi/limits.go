@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxUsers is the maximum number of users whose budgets are remembered. A user who was forgotten has a full budget
-// again.
+// maxUsers is the maximum number of users whose budgets are remembered. A user whose budget was forgotten gets a full
+// budget again.
 const maxUsers = 10_000
 
 // budgets limit how many items each user may purge. They are safe for concurrent use.
@@ -27,7 +27,7 @@ func newBudgets(perSecond, burst int) *budgets {
 	return &budgets{perSecond: rate.Limit(perSecond), burst: burst, users: lru.New(maxUsers)}
 }
 
-// take takes the cost of a request from a user's budget. It returns an error if the budget does not suffice.
+// take takes the cost of a request from a user's budget. It returns an error if the budget is too small.
 func (b *budgets) take(user string, cost int, now time.Time) error {
 	reservation := b.of(user).ReserveN(now, cost)
 	if !reservation.OK() {
@@ -55,19 +55,20 @@ func (b *budgets) of(user string) *rate.Limiter {
 
 // shares divides a limited amount among the requests of all users. It is safe for concurrent use.
 type shares struct {
-	// most is the total amount, and each is the maximum amount of one user.
+	// The field most is the total amount, and the field each is the maximum amount of one user.
 	most, each int64
 
 	mutex sync.Mutex
 	taken int64
-	users map[string]int64 // no entry is 0
+	users map[string]int64 // users whose amount is 0 have no entry
 }
 
 func newShares(most, each int64) *shares {
 	return &shares{most: most, each: each, users: map[string]int64{}}
 }
 
-// take takes an amount for a user, until the caller gives it back. It returns false if less than this amount is left.
+// take reserves an amount for a user until the caller gives it back. It returns false if the total amount or the user's
+// maximum would be exceeded.
 func (s *shares) take(user string, amount int64) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -79,7 +80,7 @@ func (s *shares) take(user string, amount int64) bool {
 	return true
 }
 
-// give gives back what a user has taken, or a part of it.
+// give gives back an amount that was reserved for a user, or a part of it.
 func (s *shares) give(user string, amount int64) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// codeOfError returns the status code of an error, 0 for none.
+// codeOfError returns the status code of an error; 0 if there is no error.
 func codeOfError(err error) int {
 	if p, isOurs := errors.AsType[*problem](err); isOurs {
 		return p.code
@@ -15,7 +15,8 @@ func codeOfError(err error) int {
 	return 0
 }
 
-// TestBudgets checks what users may purge, each apart, and after which time they may go on.
+// TestBudgets checks how many items a user may purge, and when the user may purge more. Each user has a separate
+// budget.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	b := newBudgets(10, 20)
@@ -31,7 +32,7 @@ func TestBudgets(t *testing.T) {
 		{"a", 0, 1, 429},
 		{"b", 0, 20, 0},
 		{"a", 100 * time.Millisecond, 2, 429},
-		{"a", 100 * time.Millisecond, 1, 0}, // a refused one costs nothing
+		{"a", 100 * time.Millisecond, 1, 0}, // a refused request costs nothing
 		{"a", 3 * time.Second, 20, 0},
 	} {
 		if err := b.take(step.user, step.cost, begun.Add(step.at)); codeOfError(err) != step.want {
@@ -40,7 +41,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetsAreBounded checks that many users take no more memory than some.
+// TestBudgetsAreBounded checks that the number of remembered budgets has a limit.
 func TestBudgetsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBudgets(1, 1)
@@ -54,14 +55,14 @@ func TestBudgetsAreBounded(t *testing.T) {
 	}
 }
 
-// TestShares checks that all users together, and each of them, have a limit, and that what is given back can be taken
-// again.
+// TestShares checks the limit of all users together and the limit of each user. An amount that was given back can be
+// reserved again.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	s := newShares(10, 6)
 	for i, step := range []struct {
 		user   string
-		amount int64 // given back if it is negative
+		amount int64 // a negative amount is given back
 		want   bool
 	}{
 		{"a", 6, true},

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// Limits of connections. answerTimeout leaves time to read the body, to create the CachePurge and to wait for
-// MaxTimeout.
+// These are the limits of connections. answerTimeout includes the time to read the body, to create the CachePurge and
+// to wait for MaxTimeout.
 const (
 	headerTimeout   = 10 * time.Second
 	answerTimeout   = MaxTimeout + gatherTimeout + bodyTimeout + 10*time.Second
@@ -31,8 +31,8 @@ const (
 // Listener serves a handler over TLS. It is a manager.Runnable.
 type Listener struct {
 	Address string
-	// CertFile and KeyFile are read again when they change. Without them, Listener uses a new self-signed certificate,
-	// which clients cannot verify.
+	// CertFile and KeyFile are the paths of the certificate and the key. The files are read again when they change.
+	// Without files, Listener uses a new self-signed certificate, which clients cannot verify.
 	CertFile, KeyFile string
 	Handler           http.Handler
 
@@ -47,7 +47,7 @@ func (l *Listener) Ready(*http.Request) error {
 	return nil
 }
 
-// Start serves until the context ends. Requests that wait for a purge then get their answers at once.
+// Start serves until the context ends. At that time, requests that wait for a purge get their answers at once.
 func (l *Listener) Start(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	config, err := l.tls(ctx, group)

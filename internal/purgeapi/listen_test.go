@@ -31,7 +31,7 @@ func listens(t *testing.T, l *Listener) {
 	isReady(t, l)
 }
 
-// ask sends a request with settings of TLS.
+// ask sends a request with the given TLS settings.
 func ask(t *testing.T, l *Listener, config *tls.Config) error {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: config}
@@ -43,7 +43,7 @@ func ask(t *testing.T, l *Listener, config *tls.Config) error {
 	return response.Body.Close()
 }
 
-// TestCertificate checks that clients can check the certificate of the files.
+// TestCertificate checks that clients can verify the certificate from the files.
 func TestCertificate(t *testing.T) {
 	t.Parallel()
 	certificate, key, err := certutil.GenerateSelfSignedCertKey("purges.example.com", []net.IP{{127, 0, 0, 1}}, nil)
@@ -62,8 +62,8 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestOwnCertificate checks which versions of TLS the server accepts, and that it makes a certificate if it gets no
-// files.
+// TestOwnCertificate checks which versions of TLS the server accepts, and that the server makes its own certificate if
+// it gets no files.
 func TestOwnCertificate(t *testing.T) {
 	t.Parallel()
 	l := &Listener{}
@@ -76,7 +76,7 @@ func TestOwnCertificate(t *testing.T) {
 	}
 }
 
-// TestNoCertificate checks that a listener whose files are missing says so.
+// TestNoCertificate checks that a listener does not start if its files are missing.
 func TestNoCertificate(t *testing.T) {
 	t.Parallel()
 	l := &Listener{Address: freeAddress(t), CertFile: "missing.crt", KeyFile: "missing.key"}

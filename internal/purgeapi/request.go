@@ -20,15 +20,15 @@ import (
 const (
 	// MaxBody is the maximum size of a body in bytes.
 	MaxBody = 1 << 20
-	// MaxTimeout is the longest time for which a request may wait. defaultTimeout is the time for a request that does
-	// not set one.
+	// MaxTimeout is the longest time for which a request may wait. defaultTimeout is the time for a request that sets no
+	// timeout.
 	MaxTimeout     = time.Minute
 	defaultTimeout = 10 * time.Second
 	// maxCacheNode is the maximum length of the name of a CacheNode in bytes.
 	maxCacheNode = 40
 )
 
-// Wait is the state of a purge for which a request waits.
+// Wait is the state that a purge must reach before the request is answered.
 type Wait string
 
 // The values of Wait.
@@ -38,7 +38,7 @@ const (
 	WaitNone    Wait = "none"
 )
 
-// Request is the body of POST /v1/purges. Its fields are those of a CachePurge, except for the last two.
+// Request is the body of POST /v1/purges. Except for the last two, its fields are also in a CachePurge.
 type Request struct {
 	Namespace string `json:"namespace"`
 	CacheNode string `json:"cacheNode"`
@@ -73,10 +73,11 @@ func Parse(body []byte) (r Request, err error) {
 	return r, r.check()
 }
 
-// goType matches the text by which the decoder names a field, which contains the Go type of the field's struct.
+// goType matches the part of a decoder's error that names a field. This part contains the Go types of the struct and of
+// the field.
 var goType = regexp.MustCompile(`Go struct field Request\.([A-Za-z.]+) of type .*`)
 
-// inFields returns the message of a decoder's error without Go types.
+// inFields returns the message of a decoder's error, with names of fields instead of Go types.
 func inFields(err error) string {
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	return goType.ReplaceAllString(strings.ReplaceAll(text, "Request.Target.", "Request."), "field $1")
@@ -105,10 +106,10 @@ func (r Request) check() error {
 // timeout returns the longest time for which the answer waits.
 func (r Request) timeout() time.Duration { return time.Duration(r.TimeoutSeconds) * time.Second }
 
-// cost returns how much of a user's budget the request takes: one for each item, and at least one.
+// cost returns the amount that the request takes from a user's budget: one for each item, and at least one.
 func (r Request) cost() int { return max(1, r.Items()) }
 
-// key returns the key that determines with which other requests the request is gathered.
+// key returns the batch key of the request. Requests with the same key can be gathered into one CachePurge.
 func (r Request) key(user string) batch.Key {
 	return batch.Key{
 		User: user, Namespace: r.Namespace, CacheNode: r.CacheNode, Mode: r.Mode, ByHost: len(r.Hosts) > 0,

@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// body returns a request with more fields.
+// body returns the body of a request with a namespace, a CacheNode and the given fields.
 func body(more string) string { return `{"namespace":"shop","cacheNode":"edge",` + more + `}` }
 
 func TestParse(t *testing.T) {
@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that each mistake is found, and its field named.
+// TestMistakes checks that Parse finds each mistake. The error must name the field.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	host := strings.Repeat("h", 250)
@@ -92,7 +92,8 @@ func items(n int, text string) string {
 	return strings.TrimSuffix(strings.Repeat(fmt.Sprintf("%q,", text), n), ",")
 }
 
-// FuzzParse checks that what is taken has a valid form, and is the same when it is sent again.
+// FuzzParse checks that each request that Parse accepts has a valid form. If the request is encoded and parsed again,
+// it must stay the same.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(body(`"tags":["t"]`)))
 	f.Add([]byte(body(`"urls":["http://a/?b=%20"],"hosts":["a"],"mode":"Soft","wait":"none","timeoutSeconds":1`)))

@@ -1,8 +1,8 @@
 // Package purgeapi implements the HTTP endpoint for purges. It creates CachePurges for users who may create them, and
 // waits for these CachePurges. It reads no Secret and no CacheNode.
 //
-// It may import naming and purge. CachePurges are the only objects of the API that it uses. A new field of a request
-// belongs in request.go, and so does its cost. The budgets for costs are in limits.go.
+// The package may import naming and purge. CachePurges are the only objects of the API that it uses. A new field of a
+// request and its cost belong in request.go. The budgets for costs are in limits.go.
 package purgeapi
 
 import (
@@ -28,8 +28,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purgeapi/batch"
 )
 
-// Limits of the request bodies that are being read or that wait for their CachePurge. They limit the bytes of all
-// users, the bytes of one user, and the time to read one body.
+// These are the limits of request bodies that are being read or that wait for their CachePurge. They limit the bytes of
+// all users together, the bytes of one user, and the time to read one body.
 const (
 	maxBodies   = 16 << 20
 	userBodies  = 4 << 20
@@ -43,17 +43,17 @@ type Options struct {
 	// Audiences are the audiences of which a token must have at least one. An empty list stands for the API server's own
 	// audiences.
 	Audiences []string
-	// TTL is the time after which a finished CachePurge is deleted, in seconds, at least 1.
+	// TTL is the time in seconds after which a finished CachePurge is deleted. It is at least 1.
 	TTL int32
 	// BatchWindow is the minimum time for which requests are gathered.
 	BatchWindow time.Duration
 	// TargetsPerSecond is the number of URLs, prefixes, hosts and tags that a user may purge each second. Burst is the
 	// number that a user may purge at once.
 	TargetsPerSecond, Burst int
-	// MaxWaiting is the maximum number of requests that are answered at the same time. One user may have half of them at
-	// most.
+	// MaxWaiting is the maximum number of requests that are answered at the same time. One user may have at most half of
+	// them.
 	MaxWaiting int
-	// Clock determines how long requests gather and wait, and how budgets fill up; nil stands for the real clock.
+	// Clock is the clock for the time that requests gather and wait, and for the budgets; nil means the real clock.
 	Clock clock.WithDelayedExecution
 }
 
@@ -71,8 +71,8 @@ type Server struct {
 	metrics    *Metrics
 }
 
-// New returns a server. The cluster's cache must have the options of CacheOptions. After the context has ended,
-// requests are no longer gathered.
+// New returns a server. The cluster's cache must have been created with CacheOptions. After the context has ended, the
+// server sends requests at once instead of gathering them.
 func New(ctx context.Context, c cluster.Cluster, o Options, m *Metrics) (*Server, error) {
 	access, err := newAccess(c.GetConfig(), c.GetHTTPClient(), o.Audiences)
 	if err != nil {
@@ -159,8 +159,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 	if err := s.budgets.take(who.GetName(), request.cost(), s.clock.Now()); err != nil {
 		return 0, Answer{}, err
 	}
-	// This does not use ctx: timeoutSeconds is for the purge, and a short timeout must not cut off the API server's
-	// answer.
+	// This call does not use ctx. timeoutSeconds is for the purge only, so a short timeout must not end the wait for the
+	// API server's answer.
 	if err := s.access.allow(r.Context(), who, "create", request.Namespace, ""); err != nil {
 		return 0, Answer{}, err
 	}
@@ -169,7 +169,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 		return 0, Answer{}, err
 	}
 	free()
-	request.Target = purge.Target{} // the target is large, and the wait can be long
+	request.Target = purge.Target{} // releases the memory of the target, which can be large, during a long wait
 	cp := &v1alpha1.CachePurge{}
 	cp.Namespace, cp.Name, cp.Spec.CacheNode = request.Namespace, name, request.CacheNode
 	if request.Wait == WaitNone {
@@ -186,8 +186,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 	return codeOf(cp.Status.Phase, request.Wait), answerOf(cp), nil
 }
 
-// codeOf returns the status code for a phase. The code is 202 until the purge fails, or reaches the phase that the
-// request waits for.
+// codeOf returns the status code for a phase. The code is 202 until the purge fails or reaches the phase for which the
+// request waits.
 func codeOf(phase v1alpha1.PurgePhase, wait Wait) int {
 	switch {
 	case phase == v1alpha1.PurgeFailed:
@@ -213,7 +213,7 @@ func (s *Server) get(_ http.ResponseWriter, r *http.Request, who user.Info) (int
 	}
 	cp := &v1alpha1.CachePurge{}
 	err := s.watcher.reader.Get(r.Context(), key, cp)
-	if apierrors.IsNotFound(err) { // too new for the cache
+	if apierrors.IsNotFound(err) { // the purge may be too new for the cache
 		err = s.live.Get(r.Context(), key, cp)
 	}
 	return http.StatusOK, answerOf(cp), err
@@ -229,7 +229,7 @@ func (s *Server) knows(namespace string) error {
 	}
 }
 
-// read reads the body of a request. The caller must call free at least once, after the request was passed on.
+// read reads the body of a request. The caller must call free at least once, when it has passed the request on.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, user string) (request Request, free func(), err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return Request{}, nil, &problem{

@@ -22,7 +22,7 @@ import (
 
 const cms = "system:serviceaccount:default:cms"
 
-// TestEndpoint runs the endpoint with a real API server. The test plays the operator.
+// TestEndpoint runs the endpoint with a real API server. The test itself acts as the operator.
 func TestEndpoint(t *testing.T) {
 	s := newSuite(t)
 	for name, test := range map[string]func(*testing.T, *suite){
@@ -117,7 +117,7 @@ func refuses(t *testing.T, s *suite) {
 	}
 }
 
-// purgesOnce checks the CachePurge that is created, and the answer once it is applied.
+// purgesOnce checks the CachePurge that is created, and the answer when this CachePurge is applied.
 func purgesOnce(t *testing.T, s *suite) {
 	e := s.start(t, usual)
 	var r response
@@ -149,7 +149,7 @@ func waits(t *testing.T, s *suite) {
 	for name, tt := range map[string]struct {
 		phase   v1alpha1.PurgePhase // "": the operator does nothing
 		how     string
-		after   time.Duration // 0: it is answered without a wait for the clock
+		after   time.Duration // 0: the answer does not wait for the clock
 		code    int
 		message string
 	}{
@@ -195,7 +195,8 @@ func waits(t *testing.T, s *suite) {
 	}
 }
 
-// waitsForRights checks that the time that a request gives a purge is not one for the API server.
+// waitsForRights checks that the timeout in a request applies only to the purge. It does not apply to the permission
+// check by the API server.
 func waitsForRights(t *testing.T, s *suite) {
 	e := s.start(t, usual)
 	review := e.server.access.authorizer
@@ -240,7 +241,7 @@ func tells(t *testing.T, s *suite) {
 	e := s.start(t, usual)
 	r := e.purge(t, s.cms, tagged("state", `,"wait":"none"`))
 	path := "/v1/purges/shop/" + r.Name
-	if got := e.do(t, s.cms, path, ""); got.code != 200 || got.Phase != "Pending" { // also if the cache lags
+	if got := e.do(t, s.cms, path, ""); got.code != 200 || got.Phase != "Pending" { // even if the cache lags behind
 		t.Errorf("status %d, %+v", got.code, got)
 	}
 	s.becomes(t, "state", v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeSettled, Files: 3})
@@ -288,7 +289,7 @@ func hasNamespaces(t *testing.T, s *suite) {
 	}
 }
 
-// together sends requests at the same time.
+// together sends several requests at the same time, and returns the responses.
 func (e *endpoint) together(t *testing.T, token string, bodies ...string) []response {
 	t.Helper()
 	responses := make([]response, len(bodies))
@@ -330,7 +331,8 @@ func gathers(t *testing.T, s *suite) {
 	}
 }
 
-// spoilsNothing checks that a request which only the API server can refuse does not spoil those beside it.
+// spoilsNothing checks a request that only the API server can refuse. It must not affect other requests in the same
+// batch.
 func spoilsNothing(t *testing.T, s *suite) {
 	e := s.start(t, func(o *Options) { o.BatchWindow = 2 * time.Second })
 	var got []response
@@ -395,7 +397,7 @@ func hasPlaces(t *testing.T, s *suite) {
 	}
 }
 
-// ends checks that requests get an answer when the endpoint ends.
+// ends checks that waiting requests get an answer when the endpoint ends.
 func ends(t *testing.T, s *suite) {
 	e := s.start(t, usual)
 	var r response
@@ -410,7 +412,7 @@ func ends(t *testing.T, s *suite) {
 	}
 }
 
-// TestOutage checks that an API server that does not answer is no reason to call a token false.
+// TestOutage checks that a token is not called invalid if the API server does not answer.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	a, err := newAccess(&rest.Config{Host: "http://" + freeAddress(t)}, http.DefaultClient, nil)

@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// suite is an API server with users.
+// suite is an API server with several users.
 type suite struct {
 	client.Client
 	config *rest.Config
-	// cms and shop may purge in the namespaces shop and other, nobody may not.
+	// The users cms and shop may purge in the namespaces shop and other. The user nobody may not purge.
 	cms, shop, nobody string // tokens
 }
 
@@ -49,7 +49,7 @@ func newSuite(t *testing.T) *suite {
 		s.create(t, &corev1.Namespace{}, "", name)
 	}
 	s.account(t, "endpoint")
-	// As in the chart.
+	// These are the same rules as in the chart.
 	s.grant(t, "endpoint", "",
 		rule("authentication.k8s.io", "tokenreviews", "create"),
 		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
@@ -83,7 +83,7 @@ func (s *suite) account(t *testing.T, name string) {
 	s.create(t, &corev1.ServiceAccount{}, "default", name)
 }
 
-// grant gives an account rights in a namespace, or with "" in all.
+// grant gives an account permissions in a namespace; "" means all namespaces.
 func (s *suite) grant(t *testing.T, account, namespace string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: "default"}}
@@ -100,7 +100,7 @@ func (s *suite) grant(t *testing.T, account, namespace string, rules ...rbacv1.P
 	}, namespace, account)
 }
 
-// token returns a token of an account, for some audiences.
+// token returns a token of an account for the given audiences.
 func (s *suite) token(t *testing.T, account string, audiences ...string) string {
 	t.Helper()
 	owner := &corev1.ServiceAccount{}
@@ -115,12 +115,12 @@ type endpoint struct {
 	url    string
 	client *http.Client
 	server *Server
-	// clock is the endpoint's. It stands still until the test moves it.
+	// clock is the endpoint's clock. It moves only when the test moves it.
 	clock *clocktesting.FakeClock
 	stop  context.CancelFunc
 }
 
-// start starts an endpoint with the rights of the account "endpoint".
+// start starts an endpoint with the permissions of the account "endpoint".
 func (s *suite) start(t *testing.T, change func(*Options)) *endpoint {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -145,7 +145,7 @@ func (s *suite) start(t *testing.T, change func(*Options)) *endpoint {
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true,
 	}}
 	t.Cleanup(func() {
-		e.client.CloseIdleConnections() // first: a server waits a second for an HTTP/2 connection that is open
+		e.client.CloseIdleConnections() // this must come first, because a server waits a second for an open HTTP/2 connection
 		stop()
 		must(t, <-done)
 	})
@@ -153,7 +153,7 @@ func (s *suite) start(t *testing.T, change func(*Options)) *endpoint {
 	return e
 }
 
-// isReady waits until a listener takes connections.
+// isReady waits until a listener accepts connections.
 func isReady(t *testing.T, l *Listener) {
 	t.Helper()
 	await.Until(t, func() string {
@@ -172,7 +172,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// response is what an endpoint answers.
+// response is an answer of an endpoint.
 type response struct {
 	Answer
 	Error  string `json:"error"`
@@ -180,7 +180,7 @@ type response struct {
 	header http.Header
 }
 
-// do sends a request. A body makes it a POST.
+// do sends a request. With a body, the request is a POST.
 func (e *endpoint) do(t *testing.T, token, path, body string) (r response) {
 	t.Helper()
 	method := http.MethodGet
@@ -216,7 +216,7 @@ func (e *endpoint) purge(t *testing.T, token, body string) response {
 	return e.do(t, token, "/v1/purges", body)
 }
 
-// await waits until requests wait for a CachePurge.
+// await blocks until the given number of requests wait for a CachePurge.
 func (e *endpoint) await(t *testing.T, requests int) {
 	t.Helper()
 	await.Until(t, func() string {
@@ -246,8 +246,8 @@ func (e *endpoint) knows(t *testing.T, cp *v1alpha1.CachePurge) {
 	})
 }
 
-// gathers waits until requests are in batches that wait for others. Each request waits for the clock twice: until it is
-// answered, and until it has a CachePurge. Each batch waits once.
+// gathers blocks until the given number of requests are in the given number of batches, which still gather. Each
+// request has two timers: one for its answer, and one for its CachePurge. Each batch has one timer.
 func (e *endpoint) gathers(t *testing.T, requests, batches int) {
 	t.Helper()
 	await.Until(t, func() string {
@@ -258,7 +258,7 @@ func (e *endpoint) gathers(t *testing.T, requests, batches int) {
 	})
 }
 
-// tagged returns the CachePurges of a namespace with a tag.
+// tagged returns the CachePurges in a namespace that have a tag.
 func (s *suite) tagged(t *testing.T, namespace, tag string) (found []v1alpha1.CachePurge) {
 	t.Helper()
 	list := &v1alpha1.CachePurgeList{}
@@ -273,7 +273,7 @@ func (s *suite) tagged(t *testing.T, namespace, tag string) (found []v1alpha1.Ca
 	return found
 }
 
-// becomes gives the CachePurge with a tag a status, as the operator would, once there is one.
+// becomes waits until there is a CachePurge with the tag, and sets its status as the operator would.
 func (s *suite) becomes(t *testing.T, tag string, status v1alpha1.CachePurgeStatus) *v1alpha1.CachePurge {
 	t.Helper()
 	var found []v1alpha1.CachePurge

@@ -13,12 +13,13 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Limits of unknown tokens. Each unknown token costs the API server a TokenReview, and anybody can invent tokens.
+// These are the limits for unknown tokens. Each unknown token causes a TokenReview at the API server, and anybody can
+// invent tokens.
 const (
 	// maxToken is the maximum length of a token in bytes. The tokens of ServiceAccounts have about 1,000 bytes.
 	maxToken = 8 << 10
 	// wrongBurst is the number of wrong tokens that an address may send at once. wrongPerSecond is the number of wrong
-	// tokens that it may send each second after that.
+	// tokens that the address may send each second after that.
 	wrongBurst, wrongPerSecond = 20, 1
 	// allBurst and allPerSecond are the same limits for all addresses together.
 	allBurst, allPerSecond = 200, 50
@@ -38,8 +39,8 @@ func tokenOf(r *http.Request) string {
 	return token
 }
 
-// bucket is a token bucket: it contains what may be taken at once, and fills up again. Unlike rate.Limiter, it lets
-// the caller give something back at any later time.
+// bucket is a token bucket. It contains the amount that may be taken at once, and it fills up again. Unlike
+// rate.Limiter, it lets the caller give something back at any later time.
 type bucket struct {
 	perSecond, most, left float64
 	filled                time.Time
@@ -49,7 +50,7 @@ func newBucket(perSecond, most float64) *bucket {
 	return &bucket{perSecond: perSecond, most: most, left: most}
 }
 
-// fill adds what has accumulated until now.
+// fill adds the amount that has accumulated until the time now.
 func (b *bucket) fill(now time.Time) *bucket {
 	if !b.filled.IsZero() && now.After(b.filled) {
 		b.left = min(b.most, b.left+b.perSecond*now.Sub(b.filled).Seconds())
@@ -62,8 +63,8 @@ func (b *bucket) fill(now time.Time) *bucket {
 
 func (b *bucket) giveBack() { b.left = min(b.most, b.left+1) }
 
-// strangers limits how many wrong tokens are checked. A token that was valid lately is not limited, so nobody can
-// lock out users with valid tokens. strangers is safe for concurrent use.
+// strangers limits how many wrong tokens are checked. There is no limit for a token that was valid recently. So nobody
+// can lock out users with valid tokens. strangers is safe for concurrent use.
 type strangers struct {
 	mutex     sync.Mutex
 	all       *bucket
@@ -80,7 +81,7 @@ func newStrangers() *strangers {
 	}
 }
 
-// isRefused returns true for a token that was checked just now and was not valid.
+// isRefused returns true for a token that was checked recently and was not valid.
 func (s *strangers) isRefused(token string, now time.Time) bool {
 	until, isThere := s.refused.Get(sha256.Sum256([]byte(token)))
 	return isThere && now.Before(until.(time.Time)) //nolint:forcetypeassert // nothing else is put in
@@ -95,8 +96,8 @@ const (
 	wrong
 )
 
-// may returns true if a token may be checked. The caller must then report the result by found. If several requests
-// have the same unknown token, the token counts once.
+// may returns true if a token may be checked. In this case, the caller must call found with the result. If several
+// requests have the same unknown token, the token counts only once.
 func (s *strangers) may(address, token string, now time.Time) (found func(verdict), may bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -140,8 +141,8 @@ func (s *strangers) of(address string) *bucket {
 	return b
 }
 
-// network returns the range of addresses that one machine can use: an IPv4 address, or the first 64 bits of an IPv6
-// address.
+// network returns the range of addresses that one machine can use. This is an IPv4 address, or the first 64 bits of an
+// IPv6 address.
 func network(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -154,6 +155,6 @@ func network(address string) string {
 	if ip = ip.Unmap(); ip.Is4() {
 		return ip.String()
 	}
-	prefix, _ := ip.WithZone("").Prefix(64) // of an IPv6 address, a prefix of 64 bits is always possible
+	prefix, _ := ip.WithZone("").Prefix(64) // this cannot fail, because every IPv6 address has a prefix of 64 bits
 	return prefix.String()
 }

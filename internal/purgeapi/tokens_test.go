@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestTokenOf checks which requests have a token that is worth a look.
+// TestTokenOf checks which requests have a token that must be checked.
 func TestTokenOf(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
@@ -51,7 +51,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestStrangers checks how many wrong tokens are looked at, of one address and of all.
+// TestStrangers checks how many wrong tokens are checked for one address, and for all addresses together.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	s := newStrangers()
@@ -67,7 +67,7 @@ func TestStrangers(t *testing.T) {
 		}
 		return looked
 	}
-	for range 5 * wrongBurst { // a valid one costs nothing
+	for range 5 * wrongBurst { // a valid token costs nothing
 		found, may := s.may("192.0.2.1:1", "right", begun)
 		if !may {
 			t.Fatal("a valid token is not looked at")
@@ -106,14 +106,14 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestTokenOfManyRequests checks that requests that come together with a token that nobody knows yet count as one, and
-// as none if the token is valid.
+// TestTokenOfManyRequests checks requests that arrive at the same time with the same unknown token. Together they count
+// as one wrong token. If the token is valid, they do not count at all.
 func TestTokenOfManyRequests(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	for name, tt := range map[string]struct {
 		is   verdict
-		left int // further wrong tokens that are looked at
+		left int // the number of further wrong tokens that are checked
 	}{
 		"valid": {valid, wrongBurst}, "wrong": {wrong, wrongBurst - 1}, "nobody knows": {unknown, wrongBurst - 1},
 	} {
@@ -158,7 +158,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// asksRarely checks how many TokenReviews requests cause that nobody has a right to send.
+// asksRarely checks how many TokenReviews are caused by requests without a valid token.
 func asksRarely(t *testing.T, s *suite) {
 	config := rest.AnonymousClientConfig(s.config)
 	config.BearerToken = s.token(t, "endpoint")

@@ -14,9 +14,9 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// CacheOptions returns the options of a cache that contains the CachePurges of some namespaces; an empty list stands
-// for all namespaces. The cache contains no specs, because only statuses are read from it, and there are many
-// CachePurges.
+// CacheOptions returns the options of a cache that contains the CachePurges of some namespaces; an empty list means all
+// namespaces. Of a spec, the cache contains only the name of the CacheNode. The rest is not needed, and there can be
+// many CachePurges.
 func CacheOptions(namespaces []string) cache.Options {
 	options := cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&v1alpha1.CachePurge{}: {Transform: withoutSpec},
@@ -46,7 +46,7 @@ type watcher struct {
 	waiting map[client.ObjectKey]map[chan struct{}]bool
 }
 
-// newWatcher returns a watcher for a cache, which starts later or has already started.
+// newWatcher returns a watcher for a cache. The cache may start later, or may have started already.
 func newWatcher(ctx context.Context, c cache.Cache) (*watcher, error) {
 	w := &watcher{reader: c, waiting: map[client.ObjectKey]map[chan struct{}]bool{}}
 	informer, err := c.GetInformer(ctx, &v1alpha1.CachePurge{}, cache.BlockUntilSynced(false))
@@ -63,19 +63,19 @@ func newWatcher(ctx context.Context, c cache.Cache) (*watcher, error) {
 func (w *watcher) wake(object any) {
 	key, err := toolscache.DeletionHandlingObjectToName(object)
 	if err != nil {
-		return // all objects that are watched have names
+		return // this cannot happen, because all watched objects have names
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for changed := range w.waiting[key.AsNamespacedName()] {
 		select {
 		case changed <- struct{}{}:
-		default: // the request is awake already
+		default: // the request has already been woken
 		}
 	}
 }
 
-// listen returns a channel that receives a value when a CachePurge has changed, until stop is called.
+// listen returns a channel that receives a value when the CachePurge changes. This ends when stop is called.
 func (w *watcher) listen(key client.ObjectKey) (changed chan struct{}, stop func()) {
 	changed = make(chan struct{}, 1)
 	w.mutex.Lock()
@@ -93,8 +93,8 @@ func (w *watcher) listen(key client.ObjectKey) (changed chan struct{}, stop func
 	}
 }
 
-// await waits until isDone returns true for a CachePurge, or until the context ends, and returns the last state of
-// the CachePurge. A new CachePurge may not be in the cache yet. Until it is in the cache, cp is its state.
+// await waits until isDone returns true for a CachePurge, or until the context ends. It returns the last known state of
+// the CachePurge. A new CachePurge may not be in the cache yet. In this case, cp is its last known state.
 func (w *watcher) await(
 	ctx context.Context, cp *v1alpha1.CachePurge, isDone func(*v1alpha1.CachePurge) bool,
 ) (*v1alpha1.CachePurge, error) {
@@ -119,7 +119,7 @@ func (w *watcher) await(
 		case <-changed:
 			wasThere = true
 		case <-ctx.Done():
-			isOver = true // return after one more read
+			isOver = true // await reads the cache once more and returns
 		}
 	}
 }

@@ -1,11 +1,11 @@
-// Package revision selects what the pods of a CacheNode need from its spec. It is pure.
+// Package revision selects the fields of a CacheNode's spec that the pods need. The package is pure.
 //
-// A field that [Of] does not name does not reach the pods, and an edit of the field causes no reload. Of omits a new
-// field that has its default. Otherwise the same configuration would get another ID, and an upgrade would reload
-// every nginx.
+// A field that [Of] does not name does not reach the pods, and an edit of the field causes no reload. If a field that
+// was added later has its default, Of omits it. Otherwise the same configuration would get another ID, and an upgrade
+// of the operator would reload every nginx.
 //
-// It may import the packages that define what a spec means. For a field that pods need, add it to Of, and omit it if
-// it has its default.
+// The package may import the packages that define the meaning of a spec. If pods need a new field, add it to Of, and
+// omit the field if it has its default.
 package revision
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// Outside contains what a revision depends on in addition to the CacheNode.
+// Outside contains the inputs of a revision that are not in the CacheNode.
 type Outside struct {
 	// CABundle is the content of spec.origin.tls.caBundle; ClusterDomain and Resolvers are the values of the operator's
 	// flags.
@@ -50,9 +50,9 @@ func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, erro
 		Routes: outside.Routes,
 	}
 	if tls := spec.Listen.TLS; tls != nil && tls.HTTP3 {
-		n.Spec.Service.HTTPSPort = spec.Service.HTTPSPort // the header Alt-Svc contains it
+		n.Spec.Service.HTTPSPort = spec.Service.HTTPSPort // the header Alt-Svc contains this port
 	}
-	// The defaults are omitted, so that the ID is the same as before these fields existed.
+	// The defaults of these fields are omitted. So the ID is the same as it was before the fields existed.
 	if !spec.Listen.Gzip.Enabled {
 		n.Spec.Listen.Gzip = v1alpha1.Gzip{}
 	}
@@ -87,9 +87,9 @@ func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, erro
 	return n.Identified()
 }
 
-// minReader returns the lowest Format whose readers understand a spec. Format 2 contains fields that a reader must
-// not ignore. If a reader ignored them, a client could get a response that is not meant for it, or an origin could
-// get the wrong request. Format 3 contains leaving disks. Format 4 contains routes, or no origin.
+// minReader returns the lowest Format whose readers understand a spec. Format 2 contains fields that a reader must not
+// ignore. If a reader ignored them, a client could get a response that is for somebody else, or an origin could get a
+// wrong request. Format 3 contains disks that are leaving. Format 4 contains routes, or has no origin.
 func minReader(spec v1alpha1.CacheNodeSpec, table routes.Table) int {
 	if len(table.Listeners) > 0 || sites.Own(spec).IsEmpty() {
 		return 4

@@ -41,8 +41,8 @@ func cacheNode(t *testing.T, text string) (agentapi.Revision, []byte) {
 	return n, written
 }
 
-// TestOperatorAndAgentRenderTheSame checks that operator and agent render the same configuration from a revision that
-// was written and read.
+// TestOperatorAndAgentRenderTheSame checks that the operator and the agent render the same configuration. The operator
+// uses the revision itself, and the agent uses the revision that it reads from the encoded text.
 func TestOperatorAndAgentRenderTheSame(t *testing.T) {
 	n, text := cacheNode(t, edge)
 	read, err := agentapi.ReadRevision(text)
@@ -63,8 +63,8 @@ func TestOperatorAndAgentRenderTheSame(t *testing.T) {
 	}
 }
 
-// TestRevisionsOfANewerOperatorAreRead checks that an agent reads what a newer operator writes and ignores unknown
-// fields.
+// TestRevisionsOfANewerOperatorAreRead checks that an agent can read a revision that a newer operator has written. The
+// agent ignores unknown fields.
 func TestRevisionsOfANewerOperatorAreRead(t *testing.T) {
 	_, text := cacheNode(t, edge)
 	newer := strings.NewReplacer(
@@ -88,8 +88,8 @@ func TestRevisionsOfANewerOperatorAreRead(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreLeftOut checks that the defaults of later fields are not in a revision. With another ID, an upgrade of
-// the operator would reload every nginx.
+// TestDefaultsAreLeftOut checks that a revision does not contain the defaults of fields that were added later.
+// Otherwise its ID would change, and an upgrade of the operator would reload every nginx.
 func TestDefaultsAreLeftOut(t *testing.T) {
 	_, text := cacheNode(t, edge+"  listen: {tls: {secretName: edge-tls}}\n")
 	for _, field := range []string{
@@ -104,7 +104,8 @@ func TestDefaultsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestOlderAgents checks that agents that do not know a field refuse a revision with it if that is safer.
+// TestOlderAgents checks the format of revisions with newer fields. An older agent must refuse such a revision if it
+// would not be safe to ignore the field.
 func TestOlderAgents(t *testing.T) {
 	check := func(want int, specs ...string) {
 		for _, fields := range specs {

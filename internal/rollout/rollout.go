@@ -1,14 +1,14 @@
-// Package rollout decides which pod takes which revision of the configuration next. It is pure. Its state is in the
-// ConfigMap, in annotations of the pods and in the reports of their agents. So an operator that restarts goes on
-// where the previous one stopped.
+// Package rollout decides which pod takes which revision of the configuration next. The package is pure. The state of a
+// rollout is in the ConfigMap, in annotations of the pods and in the reports of their agents. So a restarted operator
+// continues where the previous one stopped.
 //
-// A new revision is the candidate. One pod, the canary, takes the candidate first. When the canary has run it for
-// long enough, the other pods follow, some at a time. When all pods run it, the candidate becomes stable. If a pod
-// refuses it, all pods go back to the stable revision. The refused revision is then not tried again until a person
-// requests it or another revision is wanted. A revision that becomes wanted during a rollout replaces the candidate.
+// A new revision is the candidate. One pod, the canary, takes the candidate first. When the canary has run it for long
+// enough, the other pods follow, a few at a time. When all pods run the candidate, it becomes stable. If a pod refuses
+// it, all pods go back to the stable revision. The refused revision is not tried again until a person requests this or
+// the spec requires another revision. If the spec changes during a rollout, the new revision replaces the candidate.
 //
-// It may import agentapi and the packages that agentapi imports. A new reason to wait is a field of Input and a case
-// of Decide.
+// The package may import agentapi and the packages that agentapi imports. For a new reason to wait, add a field to
+// Input and a case to Decide.
 package rollout
 
 import (
@@ -19,11 +19,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// NudgeAfter is how long a pod may take to report a revision that it was assigned. After that time, the operator
-// nudges the pod: it makes the kubelet refresh the pod's volumes again. The time doubles with each nudge.
+// NudgeAfter is the time within which a pod must report a revision that was assigned to it. After that time, the
+// operator nudges the pod, which means that it makes the kubelet refresh the pod's volumes again. The time doubles with
+// each nudge.
 const NudgeAfter = 2 * time.Second
 
-// maxNudges limits how often the time between two nudges doubles.
+// maxNudges is the maximum number of times that the time between two nudges doubles.
 const maxNudges = 6
 
 // State is the state that the ConfigMap stores.
@@ -33,15 +34,15 @@ type State struct {
 	Refused           *agentapi.Refusal
 }
 
-// Pod describes a pod as it was observed last.
+// Pod describes the last known state of a pod.
 type Pod struct {
 	Name string
 	// Ready is true if the kubelet reports the pod as ready. ReadySince is the time since which the kubelet reports this
 	// state. Silent is true if the agent does not answer.
 	Ready, Silent bool
 	ReadySince    time.Time
-	// Assigned is the revision that the pod's annotation names. AssignedAt is the time of the assignment or of the last
-	// nudge; zero if it is not known. Nudges counts the nudges since the assignment.
+	// Assigned is the revision in the pod's annotation. AssignedAt is the time of the assignment or of the last nudge;
+	// zero if it is not known. Nudges counts the nudges since the assignment.
 	Assigned   string
 	AssignedAt time.Time
 	Nudges     int
@@ -54,32 +55,33 @@ type Pod struct {
 	Current bool
 }
 
-// serves returns true for a ready pod whose agent answers. The rollout waits until such a pod has taken its revision.
+// serves returns true for a ready pod whose agent answers. The rollout waits until all such pods have taken their
+// revisions.
 func (p Pod) serves() bool { return p.Ready && !p.Silent }
 
-// isHurt returns true for a pod that was assigned the revision and is not ready, although its agent answers. The
-// revision may be the cause.
+// isHurt returns true for a pod to which the revision was assigned and that is not ready, although its agent answers.
+// The revision may be the reason.
 func (p Pod) isHurt(revision string) bool { return p.Assigned == revision && !p.Ready && !p.Silent }
 
 // Input contains everything on which the decision depends.
 type Input struct {
 	State State
-	// Wanted is the revision that the spec asks for.
+	// Wanted is the revision of the current spec.
 	Wanted string
-	// NewPods is true if the running nginx of a pod cannot take the wanted revision, so that the pods must be replaced.
+	// NewPods is true if a running nginx cannot take the wanted revision, so that the pods must be replaced.
 	NewPods bool
 	// Pods are the pods that are not being deleted.
 	Pods []Pod
 	// Settled is true if the StatefulSet controller creates pods from the wanted template, and no change of the
-	// StatefulSet is under way.
+	// StatefulSet is in progress.
 	Settled bool
-	// Ordered is true if pods can be created from the wanted template only in ascending order, because some pods lack a
-	// volume of the template.
+	// Ordered is true if pods must be created from the wanted template in ascending order. This is necessary if some pods
+	// do not have a volume of the template.
 	Ordered bool
 	// Replicas is the wanted number of pods.
 	Replicas int
 	// Canary is the time for which the first pod must run the revision before other pods take it. Width is the number of
-	// pods that may then take it at the same time.
+	// these other pods that may take it at the same time.
 	Canary time.Duration
 	Width  int
 	// Found is the time for which a new pod must be ready before another ready pod is replaced.
@@ -90,18 +92,20 @@ type Input struct {
 
 // Decision contains what to do next.
 type Decision struct {
-	// State is the state that the ConfigMap must store from now on.
+	// State is the new state, which the ConfigMap must store.
 	State State
-	// Assign maps the names of pods to the revisions that they get. Nudge contains the names of the pods to be nudged.
+	// Assign contains the revisions that pods get, by the name of the pod. Nudge contains the names of the pods that the
+	// operator must nudge.
 	Assign map[string]string
 	Nudge  []string
-	// Replace is the pod to be replaced next, as far as the disruption budget allows that; "" for none.
+	// Replace is the pod that must be replaced next if the disruption budget allows that; "" if there is none.
 	Replace string
 	// Done is true if every pod that serves runs the wanted revision.
 	Done bool
-	// Waiting is true if a pod is expected to report soon.
+	// Waiting is true if a pod will probably report soon.
 	Waiting bool
-	// After is the time until the next decision, even if nothing happens; 0 means that none is planned.
+	// After is the time after which Decide must be called again even if nothing changes; 0 means that no such call is
+	// needed.
 	After time.Duration
 }
 
@@ -124,7 +128,7 @@ func Decide(in Input) Decision {
 		d.replace(in, true)
 	case d.State.Refused != nil:
 		d.State.Candidate = ""
-		if d.State.Stable != "" { // if stable was lost, the pods go on with what they have
+		if d.State.Stable != "" { // if the stable revision was lost, the pods keep the revisions that they have
 			d.all(in, d.State.Stable)
 		}
 		d.Done = false
@@ -135,8 +139,8 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// refusal returns the refusal of the wanted revision: the stored one or one that a pod reports. It returns nil if
-// there is none.
+// refusal returns the refusal of the wanted revision. This is the stored refusal, or a refusal that a pod reports. It
+// returns nil if there is none.
 func refusal(in Input, s State) *agentapi.Refusal {
 	if r := s.Refused; r != nil && r.Revision == in.Wanted && r.Retry == in.Retry {
 		return r
@@ -149,7 +153,7 @@ func refusal(in Input, s State) *agentapi.Refusal {
 	return nil
 }
 
-// all assigns the stable revision to every pod at once. The stable revision needs no canary.
+// all assigns the stable revision to all pods at the same time, because the stable revision needs no canary.
 func (d *Decision) all(in Input, revision string) {
 	d.Done = true
 	for _, p := range in.Pods {
@@ -182,9 +186,9 @@ func (d *Decision) try(in Input) {
 	}
 }
 
-// replace picks the next pod to be replaced: one at a time, in ascending order. Pods that are not ready come first if
-// the order does not matter. If more is false, replace picks no pod, because the candidate has not yet run for long
-// enough in a first pod.
+// replace picks the next pod that must be replaced. Pods are replaced one at a time, in ascending order. If the order
+// does not matter, pods that are not ready come first. If more is false, replace picks no pod, because the candidate
+// has not yet run for long enough in a first pod.
 func (d *Decision) replace(in Input, more bool) {
 	starts := func(p Pod) bool { return p.Current && !p.Ready }
 	if !in.Settled || !more || len(in.Pods) < in.Replicas || slices.ContainsFunc(in.Pods, starts) {
@@ -205,7 +209,7 @@ func (d *Decision) replace(in Input, more bool) {
 	}
 }
 
-// areFound returns true if all new pods have been ready for long enough that the other pods have found them.
+// areFound returns true if all new pods have been ready for so long that the other pods have found them.
 func (d *Decision) areFound(in Input) bool {
 	found := true
 	for _, p := range in.Pods {
@@ -217,8 +221,8 @@ func (d *Decision) areFound(in Input) bool {
 	return found
 }
 
-// haveTaken returns true if all pods that serve run the candidate, and isHurt returns false for all pods. If there
-// are pods, at least one of them must serve. If the candidate needs new pods, all wanted pods must exist.
+// haveTaken returns true if all pods that serve run the candidate, and the candidate has hurt no pod (see isHurt). If
+// there are pods, at least one of them must serve. If the candidate needs new pods, all wanted pods must exist.
 func haveTaken(in Input) bool {
 	took := 0
 	for _, p := range in.Pods {
@@ -251,9 +255,9 @@ func (d *Decision) isProven(in Input, pods []Pod) bool {
 	return proven
 }
 
-// follow gives the candidate to the pods that have yet to take it, to at most Width ready pods at a time. A pod that
-// is not ready does not count towards Width, unless the candidate may be the reason. If all is true, every pod gets
-// the candidate at once.
+// follow gives the candidate to the pods that have not taken it yet, to at most Width ready pods at a time. A pod that
+// is not ready counts towards Width only if the candidate may be the reason. If the parameter all is true, every pod
+// gets the candidate at once.
 func (d *Decision) follow(in Input, pods []Pod, all bool) {
 	waiting := 0
 	for _, p := range pods {
@@ -273,9 +277,9 @@ func (d *Decision) follow(in Input, pods []Pod, all bool) {
 	}
 }
 
-// canary returns the pod that takes the candidate first. A pod that was assigned the candidate comes first, even if
-// it is no longer ready. Next comes a pod that was assigned an earlier candidate, then the pod with the highest
-// ordinal. The result is nil if serves and isHurt return false for all pods.
+// canary returns the pod that takes the candidate first. It prefers a pod to which the candidate is already assigned,
+// even if that pod is no longer ready. Otherwise it prefers a pod with an earlier candidate, and otherwise the pod with
+// the highest ordinal. The result is nil if serves and isHurt return false for all pods.
 func canary(pods []Pod, in Input) *Pod {
 	var best *Pod
 	rank := func(p Pod) int {
@@ -295,7 +299,8 @@ func canary(pods []Pod, in Input) *Pod {
 	return best
 }
 
-// assign gives a pod a revision. It nudges a pod that was assigned the revision some time ago and does not run it.
+// assign assigns a revision to a pod. If the revision was assigned some time ago and the pod still does not run it,
+// assign nudges the pod.
 func (d *Decision) assign(in Input, p Pod, revision string) {
 	switch {
 	case p.Assigned != revision:

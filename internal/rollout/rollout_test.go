@@ -14,7 +14,8 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// pod returns a pod that runs a revision and was assigned one a minute ago.
+// pod returns a ready pod. For a minute, it has run the revision runs and has had the revision assigned in its
+// annotation.
 func pod(i int, assigned, runs string) Pod {
 	return Pod{
 		Name: fmt.Sprintf("edge-%d", i), Ready: true, Assigned: assigned, Revision: runs, Current: true,
@@ -305,8 +306,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestConvergence plays random clusters: edits come at any time, pods go down and come back, and some pods refuse some
-// revisions. In the end, all pods must run the wanted revision, or the stable one if the wanted one was refused.
+// TestConvergence simulates random clusters. The spec changes at any time, pods become unready and ready again, and
+// pods refuse some revisions. In the end, all pods must run the wanted revision, or the stable revision if the wanted
+// revision was refused.
 func TestConvergence(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -7,14 +7,13 @@ import (
 	"slices"
 )
 
-// Action is what is done with a request that a rule answers: a backend gets it, with some headers changed. Pods tell
-// each other the ID of the action of a request. If a pod does not know an action, the action belongs to another
-// revision.
+// Action defines how a rule answers a request: which backend gets the request, and which headers are changed. Pods tell
+// each other the ID of a request's action. If a pod does not know an action, the action belongs to another revision.
 type Action struct {
 	// ID is a hash of the other fields.
 	ID string `json:"-"`
-	// Site is the site to which the response belongs in the caches. Two requests for the same URL that different backends
-	// may answer have different sites.
+	// Site is the site to which the response belongs in the caches. If different backends may answer two requests for the
+	// same URL, the two requests have different sites.
 	Site string
 	// Backend gets the requests.
 	Backend Backend
@@ -40,23 +39,22 @@ func (r Route) Choices(rule int) []Action {
 	return actions
 }
 
-// RuleID returns an ID of a rule of the route for use within one configuration.
+// RuleID returns an ID for a rule of the route. The ID is valid only within one configuration.
 func (r Route) RuleID(rule int) string { return hash([]any{r.ID(), rule}) }
 
-// variantMark separates the name of a route's site from what distinguishes the variants of its URLs. No name of an
-// object contains it.
+// variantMark is in the name of a site between the route's own site and the hash of a variant. No name of a Kubernetes
+// object contains this text.
 const variantMark = ".."
 
-// site returns the site for the responses of a backend of a rule. If a method, headers or arguments
-// decide between rules for the same URL, it depends on all matches of the rule. If the rule has several backends, it
-// depends on the backend. It does not depend on the position of the rule, so a new rule before this rule changes no
-// key.
+// site returns the site for the responses of a backend of a rule. If the rule has conditions on the method, headers or
+// arguments, the site depends on all matches of the rule. If the rule has several backends, the site depends on the
+// backend. The site does not depend on the position of the rule, so a new rule before this rule changes no key.
 func (r Route) site(of Rule, b Backend) string {
 	var variant struct {
 		Matches []Match
 		Backend string
 	}
-	// The paths count too: another rule may have the same conditions for other paths.
+	// The paths are included, because another rule may have the same conditions for other paths.
 	if slices.ContainsFunc(of.Matches, Match.hasConditions) {
 		variant.Matches = of.Matches
 	}
@@ -77,7 +75,7 @@ func hash(of any) string {
 	const digits = 12
 	text, err := json.Marshal(of)
 	if err != nil {
-		panic(err) // strings and numbers have a form in JSON
+		panic(err) // this cannot happen, because all values here can be encoded as JSON
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:digits]

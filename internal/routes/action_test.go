@@ -7,8 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// TestCrossedConditions checks that two rules with the same conditions for each other's paths have different sites:
-// otherwise one backend's response would be served for the other.
+// TestCrossedConditions checks two rules in which the same conditions belong to swapped paths. The rules must have
+// different sites. Otherwise a cached response of one backend would be served for the other backend.
 func TestCrossedConditions(t *testing.T) {
 	t.Parallel()
 	match := func(path, user string) (m routes.Match) {
@@ -32,7 +32,7 @@ func TestCrossedConditions(t *testing.T) {
 	}
 }
 
-// TestChoices checks what the actions of a rule have in common, and which edits of a route change its keys.
+// TestChoices checks which actions of a route have the same site, and which edits of the route change its keys.
 func TestChoices(t *testing.T) {
 	t.Parallel()
 	backend := func(name string) routes.Backend { return routes.Backend{Name: name, Host: name, Port: 80, Weight: 1} }

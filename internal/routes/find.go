@@ -67,7 +67,8 @@ func argument(query, name string) (value string, ok bool) {
 	return "", false
 }
 
-// unescape decodes a name or a value of the query. A percent sign without two hexadecimal digits stands for itself.
+// unescape decodes a name or a value of the query. A percent sign without two hexadecimal digits after it stays
+// unchanged.
 func unescape(text string) string {
 	var plain strings.Builder
 	for i := 0; i < len(text); i++ {

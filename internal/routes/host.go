@@ -12,8 +12,8 @@ type Host string
 // IsWildcard returns true if the pattern begins with a wildcard.
 func (h Host) IsWildcard() bool { return strings.HasPrefix(string(h), "*.") }
 
-// Covers returns true if every host that the other pattern accepts is accepted by this pattern, too. If the other
-// pattern is the name of a host, Covers returns true if this pattern accepts that host.
+// Covers returns true if this pattern accepts every host that the other pattern accepts. If the other pattern is the
+// name of a host, this means that this pattern accepts that host.
 func (h Host) Covers(other Host) bool {
 	if h == "" || h == other {
 		return true
@@ -21,7 +21,7 @@ func (h Host) Covers(other Host) bool {
 	return h.IsWildcard() && other != "" && strings.HasSuffix(string(other), string(h[1:]))
 }
 
-// Both returns the pattern of the hosts that both patterns accept. ok is false if there are none.
+// Both returns the pattern of the hosts that both patterns accept. ok is false if there are no such hosts.
 func (h Host) Both(other Host) (both Host, ok bool) {
 	switch {
 	case h.Covers(other):

@@ -11,9 +11,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// The model is written from the specification's text, and compares all matches of a request with each other.
+// The model in this file follows the text of the specification directly. It compares all matches of a request with each
+// other.
 
-// accepts returns true if a pattern accepts a host: equal, or a wildcard for one or more labels (Hostname).
+// accepts returns true if a pattern accepts a host. The pattern is equal to the host, or it has a wildcard for one or
+// more labels (see Hostname in the specification).
 func accepts(pattern routes.Host, host string) bool {
 	if suffix, ok := strings.CutPrefix(string(pattern), "*"); ok {
 		return strings.HasSuffix(host, suffix) && len(host) > len(suffix)
@@ -21,8 +23,8 @@ func accepts(pattern routes.Host, host string) bool {
 	return pattern == "" || string(pattern) == host
 }
 
-// moreSpecific compares patterns: "characters in a matching non-wildcard hostname", then "characters in a matching
-// hostname" (HTTPRouteSpec.hostnames).
+// moreSpecific compares two patterns. It first compares the "characters in a matching non-wildcard hostname", and after
+// that the "characters in a matching hostname" (HTTPRouteSpec.hostnames).
 func moreSpecific(a, b routes.Host) int {
 	exact := func(h routes.Host) int {
 		if strings.HasPrefix(string(h), "*") {
@@ -40,7 +42,7 @@ type candidate struct {
 	route, rule int
 }
 
-// model returns the rule that answers a request, as ROUTE rule RULE, and "" if none does.
+// model returns the rule that answers a request, in the form "ROUTE rule RULE"; "" if no rule answers it.
 func model(t routes.Table, port int32, r routes.Request) string {
 	var listener *routes.Listener
 	for i := range t.Listeners {
@@ -72,7 +74,8 @@ func model(t routes.Table, port int32, r routes.Request) string {
 		return ""
 	}
 	best := slices.MinFunc(found, func(a, b candidate) int {
-		// HTTPRouteRule.matches; a route that comes first in the table is older, or its name comes first.
+		// This is the order of HTTPRouteRule.matches. A route that comes first in the table is older, or its name comes
+		// first.
 		return cmp.Or(
 			moreSpecific(a.host, b.host),
 			yes(b.match.Path.Exact)-yes(a.match.Path.Exact),
@@ -93,7 +96,7 @@ func yes(is bool) int {
 	return 0
 }
 
-// meets says whether a request meets a match. The model compares segments of paths.
+// meets returns true if a request meets a match. It compares paths segment by segment.
 func meets(m routes.Match, r routes.Request) bool {
 	if m.Path.Exact && m.Path.Value != r.Path {
 		return false
@@ -122,7 +125,7 @@ func segments(path string) []string {
 	return strings.Split(path[1:], "/")
 }
 
-// pick has a choice of few values, so that matches overlap.
+// pick makes random tables and requests from a few values, so that matches overlap.
 type pick struct{ *rand.Rand }
 
 func one[T any](p pick, of ...T) T { return of[p.IntN(len(of))] }
@@ -153,8 +156,8 @@ func (p pick) match() routes.Match {
 	return m
 }
 
-// table returns a table as the operator makes it: the listeners of a port have different patterns, and the hosts of an
-// attachment are within the listener's.
+// table returns a table that the operator could make. The listeners of a port have different patterns, and each
+// listener accepts all hosts of its attachments.
 func (p pick) table() (t routes.Table) {
 	for i := range 1 + p.IntN(5) {
 		r := routes.Route{Namespace: "team", Name: fmt.Sprintf("route-%d", i)}
@@ -208,7 +211,7 @@ func (p pick) request() routes.Request {
 	return r
 }
 
-// TestPrecedence compares the virtual hosts with the model.
+// TestPrecedence compares the result of Find with the model.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	answered, nowhere := 0, 0

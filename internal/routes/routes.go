@@ -1,12 +1,13 @@
-// Package routes defines what the Gateways of a fleet serve: the listeners, the routes that are attached to them, and
-// which rule of which route answers a request. Routes come from HTTPRoutes of the Gateway API. The package is pure.
+// Package routes defines what the Gateways of a fleet serve. It contains the listeners and the routes that are attached
+// to them, and it decides which rule of which route answers a request. Routes come from HTTPRoutes of the Gateway API.
+// The package is pure.
 //
-// It imports no other package of the project. A new kind of match or of action belongs here; how nginx evaluates it
-// belongs in nginx/cache.
+// The package imports no other package of the project. A new kind of match or of action belongs here. The code that
+// makes nginx evaluate it belongs in nginx/cache.
 package routes
 
-// Table contains the routes of a fleet and the listeners that lead to them. It is part of a revision, so agents of
-// other versions read its JSON form.
+// Table contains the routes of a fleet and the listeners to which they are attached. It is part of a revision, so
+// agents of other versions must be able to read its JSON form.
 type Table struct {
 	Listeners []Listener `json:"listeners,omitempty"`
 	// Routes are sorted by precedence: older routes before newer ones, and routes of the same age by namespace and name.
@@ -18,8 +19,8 @@ type Listener struct {
 	// Gateway is the namespace and the name of the Gateway, with a slash between them. Name is the listener's name.
 	Gateway string `json:"gateway"`
 	Name    string `json:"name"`
-	// Port is the port of the Gateway's address. PodPort is the port of the pods to which that port leads. All listeners
-	// of a Gateway with the same Port have the same PodPort. No other listener has this PodPort.
+	// Port is the port of the Gateway's address. PodPort is the port of the pods that gets the requests of that port. All
+	// listeners of a Gateway with the same Port have the same PodPort. No other listener has this PodPort.
 	Port    int32 `json:"port"`
 	PodPort int32 `json:"podPort"`
 	// Host is the pattern of the hosts that the listener accepts.
@@ -56,7 +57,7 @@ func (r Route) ID() string { return r.Namespace + "/" + r.Name }
 type Rule struct {
 	// Matches are the conditions of the rule. A request must meet at least one of them. The list is not empty.
 	Matches []Match `json:"matches"`
-	// Redirect answers requests without a backend.
+	// Redirect answers the requests with a redirect, without a backend.
 	Redirect *Redirect `json:"redirect,omitempty"`
 	// Headers changes the headers of requests to the backends.
 	Headers HeaderChanges `json:"headers,omitzero"`
@@ -65,7 +66,8 @@ type Rule struct {
 	Backends []Backend `json:"backends,omitempty"`
 }
 
-// Redirect is an answer with another location. If a field is empty, the location contains the value of the request.
+// Redirect is an answer that sends the client to another location. If a field is empty, the location contains the value
+// of the request instead.
 type Redirect struct {
 	Status int    `json:"status"`
 	Scheme string `json:"scheme,omitempty"`
@@ -88,8 +90,8 @@ type Backend struct {
 	// Name identifies the backend in keys and logs. It consists of the namespace and the name of the Service, and the
 	// port.
 	Name string `json:"name"`
-	// Host and Port are the name and the port to which requests are sent. Host is "" for a backend that cannot be used:
-	// its requests are answered with 500.
+	// Host and Port are the name and the port to which requests are sent. Host is "" for a backend that cannot be used.
+	// Requests for such a backend are answered with 500.
 	Host   string `json:"host,omitempty"`
 	Port   int32  `json:"port,omitempty"`
 	Weight int32  `json:"weight"`
@@ -106,7 +108,7 @@ type Match struct {
 	Query []Pair `json:"query,omitempty"`
 }
 
-// Pair is a header or an argument with its value, which is not empty.
+// Pair is a header or an argument with its value. The value is not empty.
 type Pair struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -115,7 +117,7 @@ type Pair struct {
 // Path is a condition for the path of a request. The path of a request is compared after percent-encoding is decoded,
 // dot segments are removed and slashes are merged, as in nginx's variable $uri.
 type Path struct {
-	// Value is an absolute path, decoded. A prefix ends with a slash only if it is the root.
+	// Value is an absolute path in decoded form. A prefix ends with a slash only if it is "/".
 	Value string `json:"value"`
 	// Exact is true if the path of the request must be equal to Value. Otherwise Value must be equal to the path, or to
 	// the first segments of the path.

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// VirtualHost describes what a port serves for the hosts that a pattern accepts. A request belongs to the virtual
-// host whose pattern takes precedence among the patterns that accept its host.
+// VirtualHost describes what a port serves for the hosts that a pattern accepts. Of all patterns that accept the host
+// of a request, the pattern with the highest precedence determines the virtual host of the request.
 type VirtualHost struct {
 	Host Host
 	// Listener is the position of the listener in the table.
 	Listener int
-	// Candidates are the matches for the pattern, in the order of precedence.
+	// Candidates are the matches for requests to this virtual host, in the order of precedence.
 	Candidates []Candidate
-	// Next is the position of the virtual host whose candidates apply if a request meets no candidate; -1 if there is
-	// none. Its pattern accepts all hosts of this pattern, and it belongs to the same listener.
+	// Next is the position of the virtual host whose candidates apply if a request meets no candidate of this one; -1 if
+	// there is none. The pattern of that virtual host accepts all hosts of this pattern. Both belong to the same listener.
 	Next int
 }
 
-// Candidate is a match of a rule, with its place in the table.
+// Candidate is a match of a rule, with the positions of its route and rule.
 type Candidate struct {
 	Match
 	// Route and Rule are the positions of the route in the table and of the rule in the route.
@@ -32,8 +32,8 @@ type Candidate struct {
 // listener has a virtual host for its own pattern. A virtual host is left out if a more specific listener accepts all
 // of its hosts.
 //
-// Among the routes of the listener, the routes for the most specific pattern come first. The routes for the next
-// pattern follow (HTTPRouteSpec.hostnames).
+// Among the routes of the listener, the routes for the most specific pattern come first. After them come the routes for
+// the next pattern (HTTPRouteSpec.hostnames).
 func (t Table) VirtualHosts(podPort int32) (hosts []VirtualHost) {
 	routes := make(map[string]int, len(t.Routes))
 	for i, r := range t.Routes {
@@ -89,7 +89,8 @@ func (t Table) isTaken(v VirtualHost, podPort int32) bool {
 	})
 }
 
-// next returns the position of the next virtual host of the same listener that accepts all hosts of the given one.
+// next returns the position of the next virtual host of the same listener that accepts all hosts of the given virtual
+// host.
 func next(hosts []VirtualHost, of int) int {
 	for i := of + 1; i < len(hosts); i++ {
 		if hosts[i].Listener == hosts[of].Listener && hosts[i].Host.Covers(hosts[of].Host) {

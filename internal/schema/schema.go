@@ -1,8 +1,9 @@
-// Package schema does without a cluster what the API server does on admission. It rejects unknown fields, applies the
-// CRD's defaults, and checks the CRD's schema and CEL rules. It uses the API server's own code for all of this.
+// Package schema checks a CacheNode in the same way as the API server, but without a cluster. It rejects unknown
+// fields, applies the CRD's defaults, and checks the CRD's schema and CEL rules. For all of this, it uses the API
+// server's own code.
 //
-// It imports the API's types and the CRDs (config/crd) only. A rule of the API itself belongs in the comments of
-// package v1alpha1.
+// Of the project, the package imports only the API's types and the CRDs (config/crd). Rules of the API itself belong in
+// the comments of package v1alpha1.
 package schema
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/cachenode/cachenode-operator/config/crd"
 )
 
-// cacheNodes is the schema of version v1alpha1 of CacheNodes, in the forms that the API server's packages need.
+// cacheNodes contains the schema of CacheNodes in version v1alpha1, in the forms that the API server's packages need.
 type cacheNodes struct {
 	structural *structural.Structural
 	schema     validation.SchemaValidator
@@ -58,16 +59,16 @@ var load = sync.OnceValues(func() (*cacheNodes, error) {
 	return &cacheNodes{structural: s, schema: validator, rules: cel.NewValidator(s, true, celconfig.PerCallLimit)}, nil
 })
 
-// Decode reads one CacheNode from YAML or JSON, and returns it as the API server would store it. The list of errors
-// contains the mistakes in a CacheNode, with paths such as spec.origin.servers[0].host. The error is set if the input
-// is no CacheNode at all.
+// Decode reads one CacheNode from YAML or JSON, and returns it in the form in which the API server would store it. The
+// list of errors contains the mistakes in the CacheNode, with paths such as spec.origin.servers[0].host. The last
+// result is an error if the input is not a CacheNode at all.
 func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 	var object map[string]any
 	text, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := json.Unmarshal(text, &object); err != nil { // like the API server: whole numbers become int64
+	if err := json.Unmarshal(text, &object); err != nil { // whole numbers become int64, as in the API server
 		return nil, nil, err
 	}
 	u := &unstructured.Unstructured{Object: object}

@@ -6,15 +6,14 @@ import (
 	"fmt"
 )
 
-// Movement describes what an edit of the disks does to the keys: how many keys move from each disk to each other
-// disk.
+// Movement describes how an edit of the disks moves keys: how many keys move from each disk to each other disk.
 type Movement struct {
-	// Name identifies the movement. It is a hash of both plans; "" if no keys move. An acknowledgement of one movement
-	// is therefore not valid for an edit that begins with other disks, even if it leads to the same disks.
+	// Name identifies the movement. It is a hash of both plans; "" if no keys move. So an acknowledgement of a movement is
+	// not valid for an edit that starts from other disks, even if both edits lead to the same disks.
 	Name  string
 	Moves []Move
-	// Slots is the sum of the moves. Least is the smallest sum that is possible with the shares of the new plan. Both
-	// are in hundredths of a percent.
+	// Slots is the sum of all moves. Least is the smallest possible sum with the shares of the new plan. Both are in
+	// hundredths of a percent.
 	Slots, Least int
 	// From and To are the plans before and after the edit.
 	From, To Plan
@@ -36,9 +35,9 @@ func Between(from, to Plan) Movement {
 	return m
 }
 
-// Bytes returns how many bytes of cache files belong to the keys that move. It assumes that the files of a disk are
-// spread evenly over the keys of the disk. used contains, for each disk of the plan From, the bytes that the disk
-// holds in all pods together.
+// Bytes returns the number of bytes of cache files that belong to the keys that move. It assumes that the files of a
+// disk are spread evenly over the keys of the disk. used contains the bytes that each disk of the plan From holds in
+// all pods together.
 func (m Movement) Bytes(used map[string]int64) int64 {
 	var sum float64
 	for _, move := range m.Moves {

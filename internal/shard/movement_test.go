@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnEditMovesHardlyMoreThanItMust checks for random edits that the moves are all that changed, and hardly more than
-// any plan must move.
+// TestAnEditMovesHardlyMoreThanItMust makes random edits. It checks that the moves explain all changes of the shares,
+// and that only slightly more slots move than the minimum.
 func TestAnEditMovesHardlyMoreThanItMust(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -30,7 +30,7 @@ func TestAnEditMovesHardlyMoreThanItMust(t *testing.T) {
 				t.Errorf("seed %d: %s has %d before and %d after, and the moves say %d",
 					seed, d, m.From.Share(d), m.To.Share(d), gained[d])
 			}
-			used[d] = int64(m.From.Share(d)) << 20 // as full as its share
+			used[d] = int64(m.From.Share(d)) << 20 // the disk is filled in proportion to its share
 		}
 		if float64(m.Slots) > 1.15*float64(m.Least)+10 {
 			t.Errorf("seed %d: %d move, and any plan must move %d", seed, m.Slots, m.Least)

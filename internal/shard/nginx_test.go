@@ -18,8 +18,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// TestDiskIsNginxs compares Disk with the real nginx: for 20,000 keys with a plan in two levels, and for 1,000 with one
-// disk.
+// TestDiskIsNginxs compares Tree.Owner with the real nginx. It uses 20,000 keys for a plan in two levels, and 1,000
+// keys for a single disk.
 func TestDiskIsNginxs(t *testing.T) {
 	t.Run("two levels", func(t *testing.T) {
 		compare(t, "[{name: disk1, size: 1Ti}, {name: disk2, size: 2Ti}, "+
@@ -54,7 +54,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The rendered file, but with a location that returns the disk and does not ask an origin.
+	// This is the rendered file with a different location: it returns the name of the disk and does not ask the origin.
 	before, _, _ := strings.Cut(config.Text, "        location / {")
 	next := "        location @uncached {"
 	if len(cacheNode.Spec.Disks) > 1 {
@@ -89,7 +89,7 @@ spec:
 	}
 	rng := rand.New(rand.NewPCG(7, 8))
 	for i := range keys {
-		// The lengths vary, so that every remainder of the hash's four-byte steps occurs.
+		// The hash reads four bytes at a time. The keys have different lengths, so that every remainder occurs.
 		work <- fmt.Sprintf("/%d/%s", i, strings.Repeat("x", rng.IntN(40)))
 	}
 	close(work)

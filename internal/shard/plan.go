@@ -12,17 +12,17 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Slots is the number of slots into which the key space is divided. Fewer slots make fewer ranges but move more keys.
-// With 2,000 slots, a change of a weight moves 1.17 times the minimum number of keys. With 10,000 slots, the same
-// change moves 1.08 times the minimum.
+// Slots is the number of slots into which the key space is divided. With fewer slots, there are fewer ranges, but more
+// keys move. With 2,000 slots, a change of a weight moves 1.17 times the minimum number of keys. With 10,000 slots, the
+// same change moves 1.08 times the minimum.
 const Slots = 10000
 
 // Member is a disk or a pod to which slots are given.
 type Member struct {
 	// Name identifies the member. Names are unique. The slots of a member depend on its name, not on its position.
 	Name string
-	// Weight is at least 1. The share of a member is its weight divided by the sum of all weights, so any unit is
-	// possible, such as bytes.
+	// Weight is at least 1. The share of a member is its weight divided by the sum of all weights. So weights can have any
+	// unit, such as bytes.
 	Weight int64
 }
 
@@ -42,9 +42,10 @@ func newPlan(members []Member, owners []int) Plan {
 	return Plan{members: members, owner: owner, share: share}
 }
 
-// NewPlan assigns every slot to a member. The order of members does not matter. It panics in the cases that
-// validation excludes: no member, more than Slots members, a weight below 1, or weights whose sum overflows. The
-// computation takes milliseconds, and most calls have the same members. So NewPlan remembers the last plans.
+// NewPlan assigns every slot to a member. The order of members does not matter. NewPlan panics if there is no member,
+// or if there are more than Slots members. It also panics if a weight is below 1, or if the sum of the weights
+// overflows. Validation excludes these cases. The computation takes milliseconds, and most calls have the same members.
+// So NewPlan remembers the last plans.
 func NewPlan(members []Member) Plan {
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
@@ -70,9 +71,9 @@ func planOf(sorted []Member) Plan {
 	return newPlan(sorted, owner)
 }
 
-// Without returns a plan that gives the slots of the failed members, and only those slots, to the other members, in
-// proportion to their weights. p stays the same, so a member that returns gets exactly its own slots again. ok is
-// false if no member is left.
+// Without returns a plan in which only the slots of the failed members go to the other members, in proportion to their
+// weights. The plan p itself stays the same. So a member that returns gets exactly its own slots again. ok is false if
+// no member is left.
 func (p Plan) Without(failed ...string) (degraded Plan, ok bool) {
 	var survivors []Member
 	var position []int // survivor → index into p.members
@@ -123,15 +124,15 @@ func (p Plan) Members() []string {
 	return names
 }
 
-// Move is a part of the key space that goes from one member to another.
+// Move is a part of the key space that moves from one member to another.
 type Move struct {
 	From, To string
 	// Slots is the size of the part, in hundredths of a percent.
 	Slots int
 }
 
-// Moves returns the slots that have one owner in p and another owner in q. The keys of these slots become MISSes. The
-// moves are sorted by the members' names.
+// Moves returns the slots that have one owner in p and another owner in q. Requests for the keys of these slots become
+// MISSes. The moves are sorted by the members' names.
 func (p Plan) Moves(q Plan) []Move {
 	counts := make([]int, len(p.members)*len(q.members))
 	for slot := range Slots {
@@ -148,7 +149,7 @@ func (p Plan) Moves(q Plan) []Move {
 	return moves
 }
 
-// Moved returns the sum of the Moves, in hundredths of a percent.
+// Moved returns the sum of all moves, in hundredths of a percent.
 func (p Plan) Moved(q Plan) int {
 	moved := 0
 	for _, m := range p.Moves(q) {
@@ -173,8 +174,8 @@ func (p Plan) index(name string) int {
 	return slices.IndexFunc(p.members, func(m Member) bool { return m.Name == name })
 }
 
-// quotas divides slots among the members in proportion to their weights, by the method of the largest remainder.
-// Among members with equal remainders, the first by name gets a slot first. If there are enough slots, each member
+// quotas divides the slots among the members in proportion to their weights, with the largest remainder method. If
+// remainders are equal, the member whose name comes first gets a slot first. If there are enough slots, each member
 // gets at least one.
 func quotas(members []Member, slots int) []int {
 	var total uint64
@@ -214,8 +215,8 @@ func quotas(members []Member, slots int) []int {
 	return quota
 }
 
-// feedTheSmallest gives one slot to each member that has none, and takes the slot from the largest quota. Otherwise a
-// disk without slots would be mounted and never used.
+// feedTheSmallest gives one slot to each member that has no slot, and takes it from the member with the largest quota.
+// Otherwise a disk without slots would be mounted but never used.
 func feedTheSmallest(quota []int) {
 	for i, q := range quota {
 		if q > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// randomDisks makes 1 to 32 disks with weights from 1 to 100.
+// randomDisks returns 1 to 32 disks with weights from 1 to 100.
 func randomDisks(rng *rand.Rand) []Member {
 	disks := make([]Member, 1+rng.IntN(32))
 	for i := range disks {
@@ -21,7 +21,8 @@ func randomDisks(rng *rand.Rand) []Member {
 	return disks
 }
 
-// rounds is how many random sets a property is tried on: the first ones of make test-all in make test.
+// rounds is the number of random sets of disks for which a test checks a property. make test uses the first of the sets
+// that make test-all uses.
 var rounds = func() int {
 	if os.Getenv("CACHENODE_TEST_LONG") != "" {
 		return 1000
@@ -77,7 +78,7 @@ func TestPlanProperties(t *testing.T) {
 	}
 }
 
-// checkTree lays out the ranges of both levels over the slots and compares them with the plan.
+// checkTree computes the owner of each slot from the ranges of both levels, and compares the owners with the plan.
 func checkTree(t *testing.T, plan Plan) {
 	t.Helper()
 	tree := plan.Tree()
@@ -111,8 +112,9 @@ func checkTree(t *testing.T, plan Plan) {
 	}
 }
 
-// TestMovement checks that every kind of operation moves at most 1.10 times the minimum, which is half the sum of the
-// changes in quota. It compares sums over all rounds, so that tiny changes do not count more than large ones.
+// TestMovement checks that every kind of operation moves at most 1.10 times the minimum number of slots. The minimum is
+// half the sum of the changes in quota. The test compares sums over all rounds, so that small changes do not count more
+// than large ones.
 func TestMovement(t *testing.T) {
 	operations := map[string]func(*rand.Rand, []Member) []Member{
 		"add": func(rng *rand.Rand, disks []Member) []Member {
@@ -202,7 +204,8 @@ func TestFailedDisksKeysAreSpread(t *testing.T) {
 			}
 			gain := degraded.Share(d.Name) - plan.Share(d.Name)
 			want := float64(lost) * float64(d.Weight) / float64(weights)
-			// One slot is rounding. More is possible only if every survivor must get at least one.
+			// A difference of one slot comes from rounding. A larger difference is possible only because every remaining disk
+			// must get at least one slot.
 			if math.Abs(float64(gain)-want) > 1+float64(len(disks)) {
 				t.Fatalf("%v without %v: %s gains %d slots, want %.1f", disks, failed, d.Name, gain, want)
 			}
@@ -230,7 +233,8 @@ func TestQuotasFollowWeights(t *testing.T) {
 	}
 }
 
-// TestPlanIsStable compares today's plan with that of earlier versions: a change of the hash would empty every cache.
+// TestPlanIsStable compares the plan with the plan of earlier versions. If the hash changed, every cache would become
+// empty.
 func TestPlanIsStable(t *testing.T) {
 	plan := NewPlan([]Member{{"disk1", 1}, {"disk2", 1}, {"disk3", 2}})
 	sum := murmurHash2([]byte(fingerprint(plan)))
@@ -255,7 +259,7 @@ func BenchmarkNewPlan(b *testing.B) {
 		}
 		b.Run(strconv.Itoa(n)+" disks", func(b *testing.B) {
 			for b.Loop() {
-				planOf(disks) // nothing is remembered
+				planOf(disks) // planOf remembers no plans
 			}
 		})
 	}

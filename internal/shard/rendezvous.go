@@ -6,13 +6,13 @@ import (
 	"math"
 )
 
-// assign gives each of the slots to one of the members. No member gets more slots than its quota. The quotas must add
-// up to the number of slots. assign writes the member's index to owner[slot].
+// assign gives each slot to one of the members, and writes the member's index to owner[slot]. No member gets more slots
+// than its quota. The sum of the quotas must be equal to the number of slots.
 //
 // Each slot proposes to the members in the order of their scores. A full member keeps the slots that have the best
-// scores for this member (Gale and Shapley, 1962). Slots and members rank each other by the same score. The result is
-// therefore the same as with a greedy algorithm that takes all pairs of a slot and a member, the best score first. It
-// does not depend on the order of the proposals.
+// scores for this member (Gale and Shapley, 1962). Slots and members rank each other by the same score. So the result
+// is the same as with a greedy algorithm that goes through all pairs of a slot and a member, beginning with the best
+// score. The result does not depend on the order of the proposals.
 func assign(owner, slots []int, members []Member, quota []int) {
 	seeds := make([]uint64, len(members))
 	for i, m := range members {
@@ -22,8 +22,8 @@ func assign(owner, slots []int, members []Member, quota []int) {
 	}
 	kept := make([]proposals, len(members))
 	for _, slot := range slots {
-		// A slot that a member has refused tries the next best member, whose score is lower than that of the refused
-		// proposal.
+		// If a member refuses a slot, the slot tries the next best member. The score of that member is lower than the score
+		// of the refused proposal.
 		limit := proposal{slot: slot, member: -1, score: math.Inf(1)}
 		for {
 			best := proposal{slot: slot, member: -1, score: math.Inf(-1)}
@@ -48,8 +48,8 @@ func assign(owner, slots []int, members []Member, quota []int) {
 	}
 }
 
-// score returns the score of a member for a slot. The expected share of slots that a member wins is in proportion to
-// its weight.
+// score returns the score of a member for a slot. The expected number of slots for which a member has the best score is
+// in proportion to its weight.
 func score(seed uint64, slot int, weight int64) float64 {
 	u := (float64(rank(seed, slot)>>12) + 0.5) / (1 << 52) // in (0, 1), exact
 	return float64(weight) / -logarithm(u)
@@ -64,9 +64,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// logarithm returns ln(x) for x in (0, 1). The plan must be the same on every architecture, but math.Log is not the
-// same everywhere. Some architectures have an assembly version of math.Log. Go may also compute a product and a sum
-// with a single rounding, unless there is a conversion between them.
+// logarithm returns ln(x) for x in (0, 1). The plan must be the same on every architecture, but the results of math.Log
+// can differ. Some architectures have an assembly version of math.Log. Go may also compute a product and a sum with a
+// single rounding, unless there is a type conversion between them.
 func logarithm(x float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	s := (fraction - 1) / (fraction + 1) // ln(fraction) = 2 artanh(s), |s| ≤ 1/3
@@ -84,8 +84,8 @@ type proposal struct {
 	score        float64
 }
 
-// beats orders proposals strictly. Proposals with equal scores, which are almost impossible, are ordered by member
-// and slot.
+// beats returns true if proposal p is better than proposal q. Two proposals are never equal: if their scores are equal,
+// which hardly ever happens, the member and the slot decide.
 func (p proposal) beats(q proposal) bool {
 	switch {
 	case p.score != q.score:

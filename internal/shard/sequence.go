@@ -8,14 +8,14 @@ import (
 )
 
 // NewSequence assigns every slot to a member. All members have the same weight. The members join and leave at the end
-// of a sequence, as the pods of a StatefulSet do. The order of the names matters. The numbers of slots of two members
-// differ by one at most. A member that joins takes its slots from all other members, and no other slots move. When it
-// leaves, its slots go back. The movement is therefore the least possible. With many members, weighted rendezvous
-// hashing would move many more slots, because the exact shares leave it little choice. (The idea is that of jump
-// consistent hashing, Lamping and Veach, 2014.)
+// of a sequence, like the pods of a StatefulSet. The order of the names matters. The numbers of slots of any two
+// members differ by at most one. A member that joins takes its slots from all other members, and no other slots move.
+// When the member leaves, its slots go back to their former owners. So the number of slots that move is the minimum.
+// With many members, weighted rendezvous hashing would move many more slots, because exact shares leave it little
+// choice. The idea comes from jump consistent hashing (Lamping and Veach, 2014).
 //
-// NewSequence panics without a name, and with more than Slots names. With a hundred members it takes some hundredths
-// of a second, so the last plans are remembered.
+// NewSequence panics if there is no name, or if there are more than Slots names. For a hundred members, it takes some
+// hundredths of a second, so it remembers the last plans.
 func NewSequence(names []string) Plan {
 	key := "sequence\x00" + strings.Join(names, "\x00")
 	if plan, ok := remembered.Get(key); ok {
@@ -43,7 +43,7 @@ func NewSequence(names []string) Plan {
 }
 
 // join takes the slots of a new member from the other members, and returns these slots. The other members keep the
-// slots that rank low for the new member.
+// slots that have a low rank for the new member.
 func join(slots [][]int, name string) (taken []int) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails

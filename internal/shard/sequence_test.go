@@ -2,11 +2,12 @@ package shard
 
 import "testing"
 
-// TestSequence checks the shares of pods, and that no more keys move than must when one joins or leaves.
+// TestSequence checks the shares of pods. It also checks that only the minimum number of keys moves when a pod joins or
+// leaves.
 func TestSequence(t *testing.T) {
 	t.Parallel()
 	plan := NewSequence(pods(1))
-	for n := 2; n <= min(128, rounds/4); n++ { // all numbers of pods in make test-all
+	for n := 2; n <= min(128, rounds/4); n++ { // make test-all checks all numbers of pods
 		more := NewSequence(pods(n))
 		for _, name := range more.Members() {
 			if share := more.Share(name); share != Slots/n && share != Slots/n+1 {
@@ -22,8 +23,8 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestSequenceIsFixed checks that the plan of pods stays what it is: another one would move the keys of every CacheNode
-// when its agents are upgraded.
+// TestSequenceIsFixed checks that the plan of pods is the same as in earlier versions. Another plan would move the keys
+// of every CacheNode when its agents are upgraded.
 func TestSequenceIsFixed(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{

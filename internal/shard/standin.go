@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// StandIns returns a plan that gives each slot to its stand-in: the member that gets the slot from [Plan.Without] if
-// the owner of the slot is gone. ok is false if fewer than two members have slots. Like every plan, the result is
-// immutable. With a hundred members it takes a tenth of a second, so the last results are remembered.
+// StandIns returns a plan that gives each slot to its stand-in. The stand-in is the member to which [Plan.Without]
+// gives the slot if the owner of the slot is gone. ok is false if fewer than two members have slots. Like every plan,
+// the result is immutable. For a hundred members, StandIns takes a tenth of a second, so it remembers the last results.
 func (p Plan) StandIns() (standIns Plan, ok bool) {
 	hash := p.Hash()
 	if known, ok := rememberedStandIns.Get(hash); ok {
@@ -46,8 +46,7 @@ var rememberedStandIns = lru.New(32)
 // separator separates the two names of a pair. No name of a member contains it.
 const separator = ":"
 
-// Pairs returns the tree of p, in which a value names both the owner of a slot and its stand-in. [Pair] splits a
-// value.
+// Pairs returns a tree whose values contain both the owner and the stand-in of a slot. [Pair] splits such a value.
 func (p Plan) Pairs(standIns Plan) Tree {
 	return treeOf(func(slot int) string { return p.Owner(slot) + separator + standIns.Owner(slot) })
 }

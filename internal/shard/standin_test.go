@@ -14,8 +14,8 @@ func pods(n int) []string {
 	return names
 }
 
-// TestStandIns checks that a stand-in is the member that gets the slot when its owner goes, also if another one is gone
-// already, and that the pairs of a tree name both.
+// TestStandIns checks that a stand-in is the member that gets the slot when its owner goes, even if another member is
+// already gone. It also checks that the values of Pairs contain the owner and the stand-in.
 func TestStandIns(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 3, 10, 30} {

@@ -4,8 +4,8 @@ import "fmt"
 
 // Range is a part of a split_clients block.
 type Range struct {
-	// Width is the width of the range in hundredths of a percent. The last range has the width 0, which stands for "*",
-	// the rest.
+	// Width is the width of the range in hundredths of a percent. The last range has the width 0. It is written as "*",
+	// which means the rest.
 	Width int
 	// Value is the value of nginx's variable for the keys in the range.
 	Value string
@@ -21,17 +21,19 @@ type Tree struct {
 	Groups []Group
 }
 
-// Group is a part of the key space with a split_clients block of its own.
+// Group is a part of the key space that has its own split_clients block.
 type Group struct {
 	// Name is the value by which Root refers to this group.
 	Name string
 	Split
 }
 
-// groupSlots is the number of slots in a group. It is the square root of Slots, which makes both levels equally long.
+// groupSlots is the number of slots in a group. It is the square root of Slots, so both levels have the same maximum
+// length.
 const groupSlots = 100
 
-// Tree arranges the plan's ranges in two levels, so that nginx scans some tens of ranges for a request, not thousands.
+// Tree arranges the plan's ranges in two levels. So for a request, nginx scans some tens of ranges instead of
+// thousands.
 func (p Plan) Tree() Tree { return treeOf(p.Owner) }
 
 // treeOf arranges the values of all slots in a tree.
@@ -53,7 +55,7 @@ func treeOf(value func(slot int) string) Tree {
 	return t
 }
 
-// Ranges counts the ranges of all blocks.
+// Ranges returns the number of ranges in all blocks together.
 func (t Tree) Ranges() int {
 	n := len(t.Root)
 	for _, g := range t.Groups {
@@ -62,9 +64,9 @@ func (t Tree) Ranges() int {
 	return n
 }
 
-// split returns the block for the slots from first up to, not including, end. Adjacent slots with the same value
-// share a range. Every key that reaches this block is in one of these slots. So the first range may begin at 0
-// instead of first, and the block needs no other range before it.
+// split returns the block for the slots from first to end - 1. Adjacent slots with the same value share a range. Every
+// key that reaches this block is in one of these slots. So the first range may begin at 0 instead of first, and the
+// block needs no other range before it.
 func split(values []string, first, end int) Split {
 	var s Split
 	for _, value := range values[first:end] {

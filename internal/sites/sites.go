@@ -1,11 +1,11 @@
-// Package sites defines what a CacheNode serves: the hosts, the origin and the cache policy of each site. No other
-// package reads them from a spec: code that serves a site gets a [Site]. A CacheNode may have a site of its own
-// ([Own]), and its routes have other sites ([OfRoutes]). The package is pure.
+// Package sites defines what a CacheNode serves: the hosts, the origin and the cache policy of each site. Code that
+// serves a site gets a [Site], and does not read these fields from a spec. A CacheNode may have its own site ([Own]),
+// and its routes have other sites ([OfRoutes]). The package is pure.
 //
-// A value that depends on a site and on nothing else belongs here, such as [Site.LockTimeout].
+// A value that depends only on a site belongs here, for example [Site.LockTimeout].
 //
-// It may import the packages of names, shard, fleet and effective. Only this package reads the fields of a spec that
-// describe a site.
+// The package may import the packages of names, shard, fleet and effective. Code that renders a configuration must get
+// the fields that describe a site from this package.
 package sites
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// Site describes what is served for some hosts from one origin under one policy.
+// Site describes the objects that are served for some hosts, with one origin and one cache policy.
 type Site struct {
-	// Hosts are the names that clients may ask for; an empty list stands for all names.
+	// Hosts are the host names that clients may use; an empty list means all names.
 	Hosts []v1alpha1.Hostname
-	// Origin is the place where objects come from. Headers says which headers of requests to the origin and of responses
-	// are changed.
+	// Origin is the place where objects come from. Headers defines which headers of responses and of requests to the
+	// origin are changed.
 	Origin  v1alpha1.Origin
 	Headers v1alpha1.Headers
-	// Cache says what is stored, under which key and for how long.
+	// Cache defines which responses are stored, under which keys and for how long.
 	Cache v1alpha1.CachePolicy
 }
 
@@ -32,14 +32,14 @@ func Own(spec v1alpha1.CacheNodeSpec) Site {
 	return Site{Hosts: spec.Hosts, Origin: spec.Origin, Headers: spec.Headers, Cache: spec.Cache}
 }
 
-// IsEmpty returns true for a site without an origin, which a CacheNode need not have.
+// IsEmpty returns true for a site without an origin. A CacheNode that has only routes needs no origin.
 func (s Site) IsEmpty() bool { return len(s.Origin.Servers) == 0 }
 
-// OfRoutes returns what all routes of a CacheNode have in common. The routes themselves say which hosts and backends
-// they have.
+// OfRoutes returns the settings that all routes of a CacheNode share. The hosts and backends are in the routes
+// themselves.
 //
-// Without a policy of its own, a route is a shared cache as RFC 9111 describes it: only what the origin marks as fresh
-// is stored. How objects are stored and renewed is the CacheNode's choice.
+// A route has no cache policy of its own, so it is a shared cache as in RFC 9111: only responses that the origin marks
+// as fresh are stored. The CacheNode's spec defines how objects are stored and renewed.
 func OfRoutes(spec v1alpha1.CacheNodeSpec) Site {
 	own := spec.Cache
 	policy := v1alpha1.CachePolicy{

@@ -7,8 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// TestLock checks that a request waits for another's as long as the origin may take, if the spec does not say
-// otherwise.
+// TestLock checks how long a request waits for the response to another request. By default, it waits as long as the
+// origin may take.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	origin := v1alpha1.Origin{

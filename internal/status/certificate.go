@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// warnBefore is the remaining lifetime at which a certificate counts as about to expire. If one sixth of the
-	// certificate's lifetime (warnPart) is shorter than warnBefore, one sixth counts instead. cert-manager renews a
+	// warnBefore is the remaining lifetime at which the status begins to warn that a certificate expires. If one sixth of
+	// the certificate's lifetime (warnPart) is shorter than warnBefore, one sixth is used instead. cert-manager renews a
 	// certificate when a third of the lifetime is left.
 	warnBefore = 14 * 24 * time.Hour
 	warnPart   = 6
 )
 
-// certificate returns the certificate of listen.tls; nil if there is none. If the pass has not read the certificate,
-// the result is the one in the previous status.
+// certificate returns the status entry for the certificate of listen.tls; nil if listen.tls is not set. If this pass of
+// the operator has not read the certificate, the entry comes from the previous status.
 func (f Facts) certificate() *v1alpha1.CertificateStatus {
 	switch {
 	case f.CacheNode.Spec.Listen.TLS == nil:

@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
-// TestCertificateExpires checks that the status says in time that the certificate of listen.tls expires, and when to
-// look again.
+// TestCertificateExpires checks that the status warns early enough before the certificate of listen.tls expires. It
+// also checks when the operator must look again.
 func TestCertificateExpires(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -43,7 +43,7 @@ func TestCertificateExpires(t *testing.T) {
 			if again := f.LookAgain(); again != tt.again {
 				t.Errorf("it looks again after %s, want %s", again, tt.again)
 			}
-			// A pass that does not read the Secret keeps what is known.
+			// A pass that does not read the Secret keeps the entry of the previous status.
 			f.CacheNode.Status, f.Certificate = got, nil
 			if diff := cmp.Diff(got.ListenerCertificate, Of(f).ListenerCertificate); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -56,7 +56,8 @@ func TestCertificateExpires(t *testing.T) {
 	}
 }
 
-// TestEvictionsWait checks that a condition and an event name the budget and the time while a drain waits.
+// TestEvictionsWait checks the condition and the event while kubectl drain must wait. Both contain the name of the
+// disruption budget and the time until which it refuses evictions.
 func TestEvictionsWait(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -94,7 +95,7 @@ func TestEvictionsWait(t *testing.T) {
 			t.Parallel()
 			f := sharing()
 			f.Sharing.Guard = tt.guard
-			if f.Sharing.Announced = tt.isAnnounced; tt.isAnnounced { // until then at most, see fleet.Decide
+			if f.Sharing.Announced = tt.isAnnounced; tt.isAnnounced { // an upper limit, see fleet.Decide
 				f.Sharing.State.Until = f.Now.Add(10 * time.Second)
 			}
 			after := Of(f)
@@ -119,8 +120,9 @@ func TestEvictionsWait(t *testing.T) {
 	}
 }
 
-// TestEvictionsOfAnUndecidedPass checks the condition of passes that have not decided who owns keys: it stays as it was
-// if the pass failed, and the budget is open while the spec is not accepted.
+// TestEvictionsOfAnUndecidedPass checks the condition after a pass that did not decide which pod owns which keys. If
+// the pass failed, the condition stays the same. While the spec is not accepted, the condition says that the budget is
+// open.
 func TestEvictionsOfAnUndecidedPass(t *testing.T) {
 	t.Parallel()
 	f := sharing()

@@ -15,7 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// SpecIsValid is the beginning of the message of Accepted=True. Warnings follow it after a semicolon.
+// SpecIsValid is the beginning of the message of Accepted=True. If there are warnings, they come after it, separated by
+// semicolons.
 const SpecIsValid = "the spec is valid"
 
 // conditionList collects the conditions for one generation of the spec.
@@ -35,9 +36,9 @@ func (l *conditionList) set(kind string, is bool, reason, message string) {
 	})
 }
 
-// conditions returns the conditions that follow from the facts. The conditions must distinguish three cases: the spec
-// is refused and the old pods go on; pods are being created or replaced; pods are missing although nothing is under
-// way.
+// conditions returns the conditions that follow from the facts. The conditions must distinguish three cases. In the
+// first case, the spec is refused and the old pods go on. In the second case, pods are being created or replaced. In
+// the third case, pods are missing although no change is in progress.
 func conditions(f Facts, ready int32) []metav1.Condition {
 	l := &conditionList{Facts: f, ready: ready}
 	allReady := f.areReady(ready)
@@ -121,7 +122,7 @@ func (l *conditionList) progressing(is bool) {
 	}
 }
 
-// rollingOut describes how far the revision is rolled out.
+// rollingOut returns a text about the progress of the rollout.
 func (l *conditionList) rollingOut() string {
 	text := fmt.Sprintf("revision %s: %d of %d pods run it, %d are ready",
 		l.revision(), l.running(), l.wanted(), l.wantedReady(l.ready))
@@ -143,8 +144,8 @@ func (l *conditionList) rollingOut() string {
 	return text + l.alsoSurplus()
 }
 
-// degraded sets Degraded to the worst of the present problems. stuck is true if pods do not start, or if pods are
-// missing although nothing is under way. pods describes these pods.
+// degraded sets Degraded to the worst of the current problems. stuck is true if pods do not start, or if pods are
+// missing although no change is in progress. The parameter pods is a text about these pods.
 func (l *conditionList) degraded(stuck bool, pods string) {
 	failed, missing := l.outOfUse().failed(), l.outOfUse().placeholders()
 	silent, lowered := l.silentAgents(), l.loweredLimits()
@@ -186,8 +187,8 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, truncated(message, maxMessage))
 }
 
-// mildest returns the reason and the message of Degraded if there is no worse problem: either the certificate expires
-// soon, or nothing is wrong.
+// mildest returns the reason and the message of Degraded for the case that there is no worse problem. Either the
+// certificate expires soon, or nothing is wrong.
 func (l *conditionList) mildest() (reason, message string) {
 	if certificate, _, _ := l.expiry(); certificate != "" {
 		return v1alpha1.ReasonCertificateExpires, certificate
@@ -195,8 +196,8 @@ func (l *conditionList) mildest() (reason, message string) {
 	return v1alpha1.ReasonAsExpected, "nothing is wrong"
 }
 
-// notAccepted sets the conditions of a spec that is not accepted. Either a person must edit the spec, or an object to
-// which it refers must be created.
+// notAccepted sets the conditions for a spec that is not accepted. Either a person must edit the spec, or an object to
+// which the spec refers must be created.
 func (l *conditionList) notAccepted(p *Problem) {
 	if !p.Stalled {
 		l.waiting(p.Reason, p.Message)
@@ -207,7 +208,7 @@ func (l *conditionList) notAccepted(p *Problem) {
 	l.set(v1alpha1.ConditionReconciling, false, p.Reason, "the spec must be edited")
 }
 
-// waiting sets the conditions of a CacheNode that becomes ready without an edit of its spec.
+// waiting sets the conditions for a CacheNode that will become ready without an edit of its spec.
 func (l *conditionList) waiting(reason, message string) {
 	l.set(v1alpha1.ConditionReady, false, reason, message)
 	l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "no edit of the spec is needed")
@@ -222,17 +223,17 @@ func describeRefusal(r *agentapi.Refusal) string {
 	return fmt.Sprintf("%s refused revision %s, which was rolled back: %s", r.Pod, r.Revision, r.Message)
 }
 
-// areReady returns true if all pods are ready. It checks both the StatefulSet and the pods, because the cache may
-// show them at different times.
+// areReady returns true if all pods are ready. It checks both the StatefulSet and the pods, because the operator's
+// cache may show their changes at different times.
 func (f Facts) areReady(ready int32) bool {
 	return f.StatefulSet != nil && ready == f.replicas() && !slices.ContainsFunc(f.Pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !storage.IsReady(p.Pod)
 	})
 }
 
-// isProgressing returns true while the StatefulSet controller creates, replaces or removes pods, or while pods have
-// yet to take a revision. After that, it returns true until all pods are ready and know who owns which keys. If pods
-// become unready or the owners change after that, isProgressing returns false.
+// isProgressing returns true while the StatefulSet controller creates, replaces or removes pods, or while some pods
+// have not taken the revision yet. After that, it returns true until all pods are ready and know which pod owns which
+// keys. If pods become unready or the owners change later, isProgressing still returns false.
 func (f Facts) isProgressing(allReady bool) bool {
 	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done ||
 		f.Rollout.Replacing != "" || !isRolledOut(f.StatefulSet) {
@@ -242,8 +243,8 @@ func (f Facts) isProgressing(allReady bool) bool {
 	return (!allReady || !f.routing().ownersAreKnown()) && (old == nil || old.Status == metav1.ConditionTrue)
 }
 
-// isRolledOut returns true if two facts hold: the StatefulSet controller has seen the wanted template, and it has
-// created all wanted pods from that template. The pods need not be ready.
+// isRolledOut returns true if the StatefulSet controller has seen the wanted template and has created all wanted pods
+// from it. The pods do not have to be ready.
 func isRolledOut(set *appsv1.StatefulSet) bool {
 	if set == nil || set.Status.ObservedGeneration < set.Generation {
 		return false

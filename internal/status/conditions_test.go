@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// statefulSet returns a StatefulSet with a status as the StatefulSet controller would write it. seen is the generation
-// that the controller has seen.
+// statefulSet returns a StatefulSet with a status like the one that the StatefulSet controller writes. seen is the
+// generation that the controller has seen.
 func statefulSet(generation, seen int64, want, replicas, updated, ready int32) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{}
 	set.Generation = generation
@@ -36,7 +36,7 @@ func statefulSet(generation, seen int64, want, replicas, updated, ready int32) *
 func TestConditions(t *testing.T) {
 	const healthy = "Accepted Available Ready"
 	lost := statefulSet(1, 1, 3, 3, 3, 2)
-	lost.Status.CurrentRevision = "new" // the rollout was over before the pod was lost
+	lost.Status.CurrentRevision = "new" // the rollout was finished before the pod was lost
 	tests := map[string]struct {
 		set     *appsv1.StatefulSet
 		problem *Problem
@@ -139,8 +139,9 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestARolloutWaitsForLaggingPods checks that a rollout goes on while the StatefulSet shows all pods as ready, but one
-// pod is not yet seen as ready and its agent was not asked.
+// TestARolloutWaitsForLaggingPods checks a rollout in which the StatefulSet already shows all pods as ready, but the
+// operator does not yet see one pod as ready and has not asked its agent. Ready must not become True before the
+// operator sees that pod as ready too.
 func TestARolloutWaitsForLaggingPods(t *testing.T) {
 	pod := &corev1.Pod{}
 	f := Facts{
@@ -156,8 +157,8 @@ func TestARolloutWaitsForLaggingPods(t *testing.T) {
 	}
 }
 
-// TestIncompletePasses checks that an error that may be transient changes no condition, and that the status still shows
-// what is known of the pods.
+// TestIncompletePasses checks a pass that ends with an error that may be temporary. It must change no condition, but
+// the status must still show the known state of the pods.
 func TestIncompletePasses(t *testing.T) {
 	f := Facts{
 		CacheNode:   &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: new(int32(1))}},

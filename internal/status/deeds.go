@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// Replaced returns the event for a pod that was evicted because of a new pod template.
+// Replaced returns the event for a pod that was evicted because the pod template has changed.
 func Replaced(pod string) Event {
 	return Event{
 		Type: corev1.EventTypeNormal, Reason: "PodReplaced", Action: "Replace", Pod: pod,
@@ -31,8 +31,8 @@ func Released(release storage.Release) Event {
 	return e
 }
 
-// Told returns the events for the orders to a pod's agent to drain, readmit or empty a disk. The orders are the
-// differences between the pod's annotations before and after.
+// Told returns the events for orders to a pod's agent. An order makes the agent drain, readmit or empty a disk. The
+// orders are the differences between the annotations in before and after.
 func Told(pod string, before, after map[string]string) (list []Event) {
 	add := func(reason, action, format, disks string) {
 		list = append(list, Event{
@@ -52,8 +52,9 @@ func Told(pod string, before, after map[string]string) (list []Event) {
 }
 
 // LeavesAtOnce returns the event for a removed disk that leaves at once. The disk cannot stay until other disks have
-// filled from it, because the agents of some pods are too old. pods are the pods with these agents; told are the pods
-// that the last such event named. If both lists are equal or pods is empty, LeavesAtOnce returns nothing.
+// copied objects from it, because the agents of some pods are too old. The parameter pods contains these pods, and told
+// contains the pods that the last such event named. If both lists are equal or pods is empty, LeavesAtOnce returns
+// nothing.
 func LeavesAtOnce(told, pods []string) []Event {
 	if len(pods) == 0 || slices.Equal(told, pods) {
 		return nil

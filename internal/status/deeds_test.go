@@ -10,7 +10,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// TestTold checks which events tell of what a pod's agent was asked for.
+// TestTold checks the events for the orders to a pod's agent.
 func TestTold(t *testing.T) {
 	t.Parallel()
 	drained := func(disks string) map[string]string { return map[string]string{naming.AnnotationDrained: disks} }
@@ -48,7 +48,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestLeavesAtOnce checks that an event names the pods with old agents once, and again when there are others.
+// TestLeavesAtOnce checks that there is one event for the pods with old agents, and another event only if these pods
+// change.
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -70,7 +71,8 @@ func TestLeavesAtOnce(t *testing.T) {
 	}
 }
 
-// TestReleased checks that the event about a release is about its pod, if there is one, and that its note is bounded.
+// TestReleased checks that the event for a release refers to the pod, if there is one, and that its note has a limited
+// length.
 func TestReleased(t *testing.T) {
 	t.Parallel()
 	release := storage.Release{Name: "edge-0", Reason: "DiskMissing", Note: string(make([]byte, 5000))}

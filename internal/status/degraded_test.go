@@ -20,7 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// troubled returns a CacheNode of which everything is wrong that Degraded knows.
+// troubled returns a CacheNode that has every problem that Degraded can report.
 func troubled(now time.Time) *conditionList {
 	cacheNode := &v1alpha1.CacheNode{}
 	cacheNode.Spec.Listen.TLS = &v1alpha1.ListenTLS{SecretName: "listener"}
@@ -39,8 +39,8 @@ func troubled(now time.Time) *conditionList {
 	}}
 }
 
-// TestDegradedAsDocumented checks that Degraded names the worst first, in the order of docs/reference/conditions.md,
-// and that the runbook says what to do for each reason.
+// TestDegradedAsDocumented checks that Degraded reports the worst problem first, in the order of
+// docs/reference/conditions.md. It also checks that the runbook describes what to do for each reason.
 func TestDegradedAsDocumented(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -89,7 +89,7 @@ func TestDegradedAsDocumented(t *testing.T) {
 	}
 }
 
-// rows returns the reasons in the first column of a page's first table after a heading.
+// rows returns the reasons in the first column of the first table of reasons after a heading of a page.
 func rows(t *testing.T, file, heading string) (reasons []string) {
 	t.Helper()
 	page, err := os.ReadFile(file)

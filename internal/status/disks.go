@@ -10,8 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// diskStatuses returns the status of each disk over all pods. If the spec is not accepted, the plan is not known, and
-// the shares stay as they were. The healthy disks are counted in any case.
+// diskStatuses returns the status of each disk in all pods together. If the spec is not accepted, the plan is not
+// known, so the shares of the previous status stay. The healthy disks are counted in all cases.
 func (f Facts) diskStatuses() []v1alpha1.DiskStatus {
 	var statuses []v1alpha1.DiskStatus
 	if f.Config == nil {
@@ -48,8 +48,8 @@ func (f Facts) addReports(status *v1alpha1.DiskStatus) {
 	status.FileSystem, status.Advice = preparation(ways, f.media(status.Name))
 }
 
-// preparation describes the file systems that a disk has in the pods. advice recommends changes of these file
-// systems; "" if there is nothing to recommend.
+// preparation returns a description of the file systems that a disk has in the pods. advice recommends a change of
+// these file systems; "" if there is nothing to recommend.
 func preparation(ways map[effective.FileSystem]int, media v1alpha1.Media) (is, advice string) {
 	var texts, advices []string
 	for way, pods := range ways {

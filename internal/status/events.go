@@ -26,11 +26,11 @@ type Event struct {
 	Pod string
 }
 
-// Disks is a set of disks of pods.
+// Disks is a set of disks. Each item names a pod and a disk of this pod.
 type Disks = sets.Set[storage.PodDisk]
 
-// Events returns the events for what was done and for what changed since the previous status. It also returns the
-// next [Facts].Broken: the disks that broke and whose recovery has yet to be reported.
+// Events returns the events for what the operator did and for what changed since the previous status. It also returns
+// the value of [Facts].Broken for the next pass: the broken disks for which no event has reported the recovery yet.
 func Events(f Facts, after v1alpha1.CacheNodeStatus) ([]Event, Disks) {
 	before := f.CacheNode.Status
 	disks, broken := f.diskEvents(before.Pods, after.Pods)
@@ -43,8 +43,8 @@ func Events(f Facts, after v1alpha1.CacheNodeStatus) ([]Event, Disks) {
 	), broken
 }
 
-// conditionEvents returns an event for each condition whose status or reason has changed, if the condition is worth an
-// event.
+// conditionEvents returns an event for each condition whose status or reason has changed and for which isWorthAnEvent
+// returns true.
 func conditionEvents(before, after []metav1.Condition) []Event {
 	var list []Event
 	for _, condition := range after {
@@ -68,24 +68,24 @@ func conditionEvents(before, after []metav1.Condition) []Event {
 	return list
 }
 
-// isWorthAnEvent returns true for a condition whose change is reported by an event. bad is true if that event is a
-// warning.
+// isWorthAnEvent returns true as its second result if an event must report the change of a condition. bad is true if
+// this event is a warning.
 func isWorthAnEvent(c metav1.Condition) (bad, is bool) {
 	switch c.Type {
 	case v1alpha1.ConditionAccepted:
 		return c.Status == metav1.ConditionFalse, true
-	case v1alpha1.ConditionDegraded: // diskEvents and the release of the claim report each disk
+	case v1alpha1.ConditionDegraded: // other events report each failed or missing disk
 		return c.Status == metav1.ConditionTrue,
 			c.Reason != v1alpha1.ReasonDiskFailed && c.Reason != v1alpha1.ReasonDiskMissing
-	case v1alpha1.ConditionEvictionsWait: // otherwise no eviction waits
+	case v1alpha1.ConditionEvictionsWait: // with other reasons, no eviction waits
 		return false, c.Reason == v1alpha1.ReasonHandingOver || c.Reason == v1alpha1.ReasonHandedOver
-	case v1alpha1.ConditionProgressing: // otherwise Accepted or Degraded reports the reason
+	case v1alpha1.ConditionProgressing: // in other cases, Accepted or Degraded reports the reason
 		return false, c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonRolledOut
 	}
-	return false, false // the other conditions follow from these
+	return false, false // the other conditions depend on the conditions above
 }
 
-// movementEvents returns the event for an edit that begins to move keys, or that waits to be acknowledged.
+// movementEvents returns the event for an edit that begins to move keys, or that waits until a user acknowledges it.
 func movementEvents(before, after *v1alpha1.KeyMovement, held bool) []Event {
 	if after == nil || (before != nil && before.Name == after.Name) {
 		return nil
@@ -101,7 +101,8 @@ func movementEvents(before, after *v1alpha1.KeyMovement, held bool) []Event {
 }
 
 // diskEvents returns the events for disks that failed, and for broken disks that an agent now reports as healthy. A
-// disk without a report stays broken: it may be drained, or its pod may be starting.
+// broken disk stays in the returned set until an agent reports it as healthy. Until then, the disk may be drained, or
+// its pod may be starting.
 func (f Facts) diskEvents(before, after []v1alpha1.PodStatus) ([]Event, Disks) {
 	was, is := failures(before), failures(after)
 	broken := f.Broken.Union(sets.KeySet(was)).Union(sets.KeySet(is))

@@ -9,11 +9,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
-// evictions sets EvictionsWait. The message names the disruption budget, because a refused eviction names nothing
-// else. It also contains the time until which evictions are refused. That time is known only after the hand-over has
-// begun. While the operator still announces the hand-over to the pods, the time is not known. If the pass failed
-// before it decided who owns keys, the condition stays as it was. While the spec is not accepted, the operator does
-// not decide who owns keys, and the budget allows evictions.
+// evictions sets EvictionsWait. The message names the disruption budget, because the error of a refused eviction names
+// only the budget. The message also contains the time until which evictions are refused. This time is known only after
+// the hand-over has begun, and not while the operator still announces the hand-over to the pods. If the pass failed
+// before it decided which pods own keys, the condition stays as it was. While the spec is not accepted, the operator
+// does not decide which pods own keys, and the budget allows evictions.
 func (l *conditionList) evictions() {
 	set := func(is bool, reason, format string, values ...any) {
 		message := "PodDisruptionBudget " + l.CacheNode.Name + " " + fmt.Sprintf(format, values...)

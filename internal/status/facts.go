@@ -1,9 +1,9 @@
-// Package status describes the findings of a pass over a CacheNode in the terms of the API. [Of] turns [Facts] into
-// the status with its conditions, and [Events] turns a change of the status into events. The package is pure.
+// Package status describes, in the terms of the API, what a pass has found out about a CacheNode. [Of] turns [Facts]
+// into the status with its conditions, and [Events] turns a change of the status into events. The package is pure.
 //
-// It may import the packages that decide, and the packages from whose results they decide. A new condition is a
-// method beside the others in conditions.go. An event for a change goes into events.go, and an event for something
-// that was done goes into deeds.go.
+// It may import the packages that make decisions, and the packages from which these get their input. Add a new
+// condition as a method in conditions.go. Add an event for a change in events.go, and an event for an action of the
+// operator in deeds.go.
 package status
 
 import (
@@ -22,16 +22,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// Facts are the findings of a pass.
+// Facts contains what a pass has read, decided and done.
 type Facts struct {
-	// CacheNode is the object as it was read; its status is the previous one.
+	// CacheNode is the object as the pass read it. So its status is the previous status.
 	CacheNode *v1alpha1.CacheNode
 	Now       time.Time
 	// Version is the version of this operator. NginxImage is the image that the operator gives to new pods of CacheNodes
 	// that name no image.
 	Version, NginxImage string
-	// Began is the time at which this operator started. The previous status contains nothing about pods that were
-	// created later.
+	// Began is the time at which this operator started. The status that the previous operator wrote contains nothing about
+	// pods that were created later.
 	Began time.Time
 	Pods  []Pod
 	// StatefulSet is nil if it does not exist.
@@ -40,12 +40,12 @@ type Facts struct {
 	Config *Config
 	// Rollout describes how far Config is rolled out; nil if the pass ended before the rollout.
 	Rollout *Rollout
-	// Sharing defines which pods own keys; nil with routing.mode Local. While the spec is not accepted, it is the
-	// decision that the pods keep following.
+	// Sharing defines which pods own keys; nil with routing.mode Local. While the spec is not accepted, Sharing is the
+	// earlier decision, which the pods still follow.
 	Sharing *fleet.Decision
 	// Missing are the disks that a placeholder replaces.
 	Missing []storage.Missing
-	// Lost describes the lost nodes for which pods wait, and why they wait; "" for none.
+	// Lost describes the lost nodes whose pods wait before they move to other nodes, and why they wait; "" for none.
 	Lost string
 	// Evicting names the pod that waits to be evicted, and the reason; "" for none.
 	Evicting string
@@ -55,18 +55,18 @@ type Facts struct {
 	TooManyVolumes string
 	// Certificate is the certificate of listen.tls; nil if the pass did not read it.
 	Certificate *v1alpha1.CertificateStatus
-	// Unmet describes the objects that the spec refers to but that do not exist. They do not keep the spec from being
-	// accepted.
+	// Unmet describes the objects that the spec names but that do not exist. The spec can be accepted without these
+	// objects.
 	Unmet []string
 	// Warnings describe valid parts of the spec that are carried out only partly or not at all.
 	Warnings []string
-	// Done contains the events for what was done, by this pass and by earlier passes whose status could not be written.
+	// Done contains the events for the actions of this pass, and of earlier passes whose status could not be written.
 	Done []Event
-	// Broken is the set of disks that [Events] returned in the last pass.
+	// Broken is the set of disks that [Events] returned in the previous pass.
 	Broken Disks
-	// Problem keeps the spec from being accepted or from taking effect; nil if there is no problem.
+	// Problem is the reason why the spec is not accepted or does not take effect; nil if there is no problem.
 	Problem *Problem
-	// Failure is an error that has lasted for some time or is sure to last; nil if there is none.
+	// Failure is an error that has lasted for some time or certainly will last; nil if there is none.
 	Failure error
 	// Incomplete is true if the pass ended with an error that may be transient. The conditions then stay as they were.
 	Incomplete bool
@@ -80,7 +80,7 @@ type Pod struct {
 	Report *agentapi.Report
 	// Silent is true if the agent has not answered for a while.
 	Silent bool
-	// Mount is what the kubelet reports about a volume that it cannot mount; "" if nothing is known.
+	// Mount is the kubelet's message about a volume that it cannot mount; "" if there is no such message.
 	Mount string
 }
 
@@ -102,7 +102,7 @@ type Rollout struct {
 	// Settled is true if the StatefulSet controller creates pods from the wanted template. Remaking is true if the
 	// StatefulSet itself is being recreated.
 	Settled, Remaking bool
-	// Stable is the revision to which the pods go back.
+	// Stable is the revision to which the pods return if they refuse a candidate.
 	Stable  string
 	Refused *agentapi.Refusal
 }
@@ -114,9 +114,10 @@ type Problem struct {
 	// Stalled is true if only an edit of the spec can solve the problem. Otherwise, the problem ends when something else
 	// changes.
 	Stalled bool
-	// Accepted is true if the spec is valid but waits for a person.
+	// Accepted is true if the spec is valid but does not take effect until a person acts.
 	Accepted bool
-	// RetryAfter is the time until the next check, if no event shows earlier that the problem is gone; 0 means never.
+	// RetryAfter is the time until the next check. The check is earlier if an event shows that the problem may be gone. 0
+	// means that only an event causes a check.
 	RetryAfter time.Duration
 }
 
@@ -126,7 +127,7 @@ func (p *Problem) Error() string { return p.Message }
 // wanted returns the number of pods that the spec asks for.
 func (f Facts) wanted() int32 { return ptr.Deref(f.CacheNode.Spec.Replicas, 1) }
 
-// replicas returns the wanted number of pods, including pods that stay to hand their keys over.
+// replicas returns the wanted number of pods, plus the pods that stay only until they have handed their keys over.
 func (f Facts) replicas() int32 {
 	kept := 0
 	if f.Sharing != nil {
@@ -142,8 +143,8 @@ func (f Facts) isSurplus(p Pod) bool {
 	return ok && int64(ordinal) >= int64(f.wanted())
 }
 
-// wantedReady returns the number of ready pods without those that the spec no longer asks for. ready is the number of
-// all ready pods.
+// wantedReady returns the number of ready pods, without the pods that the spec no longer asks for. ready is the number
+// of all ready pods.
 func (f Facts) wantedReady(ready int32) int32 {
 	for _, p := range f.Pods {
 		if f.isSurplus(p) && storage.IsReady(p.Pod) {
@@ -153,8 +154,8 @@ func (f Facts) wantedReady(ready int32) int32 {
 	return min(max(ready, 0), f.wanted())
 }
 
-// alsoSurplus returns a text that names the pods that the spec no longer asks for, after a semicolon; "" if there are
-// none.
+// alsoSurplus returns a text about the pods that the spec no longer asks for; "" if there are none. The text begins
+// with a semicolon, because it follows another text.
 func (f Facts) alsoSurplus() string {
 	var stay, leave []string
 	for _, p := range f.Pods {
@@ -183,13 +184,14 @@ func (f Facts) refusal() *agentapi.Refusal {
 	return f.Rollout.Refused
 }
 
-// isUnasked returns true for a pod that is older than this operator and whose agent has never answered it.
+// isUnasked returns true for a pod that was created before this operator started and whose agent has never answered
+// this operator.
 func (f Facts) isUnasked(p Pod) bool {
 	return p.Report == nil && p.CreationTimestamp.Time.Before(f.Began)
 }
 
-// Unknown returns true while this operator is new and the agent of a ready pod has yet to answer it. The previous
-// status stays until then.
+// Unknown returns true while the agent of a ready pod has not answered this operator since the operator started. Until
+// the agent answers or counts as silent, the previous status stays.
 func (f Facts) Unknown() bool {
 	return f.Problem == nil && f.CacheNode.Status.ObservedGeneration > 0 && f.isEarly()
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// startPatience is how long a pod may take to start before the status shows what keeps it from starting. Most
-// obstacles go away by themselves.
+// startPatience is the time after the creation of a pod from which the status shows why the pod does not start. Before
+// this time, the status shows nothing, because most obstacles go away by themselves.
 const startPatience = 10 * time.Second
 
-// heldUp returns what keeps a pod from starting, in the words of the scheduler or the kubelet; "" if nothing is
-// known. after is the time until the next check; 0 means that a change of the pod causes it. The message is the same
-// at each retry, so that a retry causes no write of the status.
+// heldUp returns why a pod does not start, in the words of the scheduler or the kubelet; "" if nothing is known. after
+// is the time until the next check; 0 means that only a change of the pod causes a check. The message stays the same
+// when the kubelet retries, so that a retry does not change the status.
 func heldUp(pod *corev1.Pod, now time.Time) (message string, after time.Duration) {
 	if !pod.DeletionTimestamp.IsZero() || storage.IsReady(pod) {
 		return "", 0
@@ -43,7 +43,8 @@ func inItsWay(pod *corev1.Pod) string {
 	return ""
 }
 
-// containerWaits returns the reason why a container does not run, or does not run for long.
+// containerWaits returns the reason why a container does not start, or why it ends soon after each start; "" if there
+// is no such reason.
 func containerWaits(c corev1.ContainerStatus) string {
 	if ended := c.LastTerminationState.Terminated; ended != nil {
 		return strings.TrimSpace(fmt.Sprintf("restarts after exit code %d %s", ended.ExitCode, ended.Reason))
@@ -52,7 +53,7 @@ func containerWaits(c corev1.ContainerStatus) string {
 		return ""
 	}
 	switch why := c.State.Waiting; why.Reason {
-	case "", "ContainerCreating", "PodInitializing": // the container is only being created
+	case "", "ContainerCreating", "PodInitializing": // a normal part of the start
 		return ""
 	case "ErrImagePull", "ImagePullBackOff": // the kubelet alternates between the two
 		return "ImagePullBackOff"
@@ -63,8 +64,8 @@ func containerWaits(c corev1.ContainerStatus) string {
 	}
 }
 
-// Lagging returns the containers that are not ready and that wait, have ended, or have been restarted. It keeps only
-// the fields that are read, because the cache stores thousands of pods.
+// Lagging returns the statuses of the containers that are not ready and that wait, have ended, or have been restarted.
+// It keeps only the fields that the operator reads, because the informer cache stores thousands of pods.
 func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	for _, c := range all {
 		ended := c.LastTerminationState.Terminated
@@ -85,7 +86,8 @@ func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	return some
 }
 
-// heldUp returns what keeps the pod from starting; see [heldUp].
+// heldUp returns why the pod does not start; see [heldUp]. If the scheduler and the kubelet report nothing in the pod's
+// status, it returns the message about a volume that is not mounted.
 func (p Pod) heldUp(now time.Time) (message string, after time.Duration) {
 	message, after = heldUp(p.Pod, now)
 	if message == "" && p.Mount != "" && !storage.IsReady(p.Pod) && p.DeletionTimestamp.IsZero() {

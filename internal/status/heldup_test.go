@@ -88,7 +88,7 @@ func TestWhyAPodDoesNotStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Status: test.status}
 			pod.CreationTimestamp = metav1.NewTime(now.Add(-test.age))
-			// The operator's cache has the statuses in this form.
+			// The operator's informer cache contains the statuses in this form.
 			pod.Status.InitContainerStatuses = Lagging(pod.Status.InitContainerStatuses)
 			pod.Status.ContainerStatuses = Lagging(pod.Status.ContainerStatuses)
 			if got, after := heldUp(pod, now); got != test.want || after != test.after {

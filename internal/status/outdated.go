@@ -41,7 +41,7 @@ func ageOf(r *agentapi.Report, operator string) (a age) {
 	return a
 }
 
-// String returns a description of what is too old; "" if nothing is.
+// String returns a description of the parts that are too old; "" if no part is too old.
 func (a age) String() string {
 	var list []string
 	switch {
@@ -59,7 +59,7 @@ func (a age) String() string {
 	return strings.Join(list, "; ")
 }
 
-// outdatedPods returns the number of pods in which something is too old.
+// outdatedPods returns the number of pods of which some part is too old.
 func outdatedPods(pods []v1alpha1.PodStatus) (n int32) {
 	for _, p := range pods {
 		if p.Outdated != "" {
@@ -69,16 +69,17 @@ func outdatedPods(pods []v1alpha1.PodStatus) (n int32) {
 	return n
 }
 
-// agedPods contains the names of pods, by the part that is too old. In skewed and nginx, the version follows each
-// name.
+// agedPods contains lists of pods, one list for each part that can be too old. In skewed and nginx, each name is
+// followed by the version.
 type agedPods struct {
 	unsafe, skewed, old, nginx []string
-	// ending are pods that are being deleted; their agents are not read. unknown are pods whose agents have not
-	// answered.
+	// ending are pods that are being deleted; the operator does not ask their agents. unknown are pods whose agents have
+	// not answered.
 	ending, unknown []string
 }
 
-// agedPods returns the names, sorted.
+// agedPods returns the pods in which some part is too old, and the pods about which nothing is known. Each list is
+// sorted by name.
 func (f Facts) agedPods() (found agedPods) {
 	byName := func(a, b Pod) int { return strings.Compare(a.Name, b.Name) }
 	for _, p := range slices.SortedFunc(slices.Values(f.Pods), byName) {
@@ -106,9 +107,9 @@ func (f Facts) agedPods() (found agedPods) {
 }
 
 // outdated sets Outdated. A pod whose agent has not answered this operator counts as neither old nor new. So the
-// condition stays as it was until the agents of all ready pods have answered. The agent of a pod that is being
-// deleted is not read. Such a pod may be the last outdated pod, and it serves until it is gone. So the condition is
-// not cleared before the pod is gone.
+// condition stays as it was until the agents of all ready pods have answered or count as silent. The operator does not
+// ask the agent of a pod that is being deleted. Such a pod may be the last outdated pod, and it serves until it is
+// gone. So the condition is not cleared before the pod is gone.
 func (l *conditionList) outdated() {
 	if l.isEarly() {
 		return
@@ -130,7 +131,7 @@ func (l *conditionList) outdated() {
 	}
 	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix", found.unsafe, restart)
 	newer := "; name a newer image in spec.pod.image"
-	if effective.NamedImage(l.CacheNode.Spec.Pod) == "" { // new pods get the operator's
+	if effective.NamedImage(l.CacheNode.Spec.Pod) == "" { // new pods get the operator's image
 		newer = restart + ": they get " + l.NginxImage + "; if that is no newer one, the chart's nginxImage names another"
 	}
 	note(v1alpha1.ReasonNginxTooOld,

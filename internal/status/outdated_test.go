@@ -39,7 +39,7 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestOutdated checks the condition, the count, and what is said of each pod.
+// TestOutdated checks the condition, the number of outdated pods, and the text about each pod.
 func TestOutdated(t *testing.T) {
 	t.Parallel()
 	current := agentapi.Report{Renderer: agentapi.Renderer, NginxVersion: "1.30.6"}
@@ -143,7 +143,8 @@ func TestOutdatedStays(t *testing.T) {
 	}
 }
 
-// TestOutdatedAndNotAccepted checks that the condition says what a restart waits for.
+// TestOutdatedAndNotAccepted checks that the message of the condition says that no pod is replaced until the spec is
+// accepted.
 func TestOutdatedAndNotAccepted(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}
@@ -160,8 +161,8 @@ func TestOutdatedAndNotAccepted(t *testing.T) {
 	}
 }
 
-// TestOutdatedImage checks that a CacheNode that names its nginx image is to name a newer one: a restart would bring
-// the same.
+// TestOutdatedImage checks the advice for a CacheNode that names its own, old nginx image. The message asks for a newer
+// image and not for a restart, because a restart would use the same image.
 func TestOutdatedImage(t *testing.T) {
 	t.Parallel()
 	report := &agentapi.Report{AgentVersion: "1", Renderer: agentapi.Renderer, NginxVersion: "1.28.0"}
@@ -177,7 +178,7 @@ func TestOutdatedImage(t *testing.T) {
 	}
 }
 
-// TestOutdatedUntilGone checks that the condition is not cleared while a pod terminates that may be the last old one.
+// TestOutdatedUntilGone checks that the condition is not cleared while the last pod that may be old still terminates.
 func TestOutdatedUntilGone(t *testing.T) {
 	t.Parallel()
 	pod := func(name string, deleted *metav1.Time, report *agentapi.Report) Pod {

@@ -11,7 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// outOfUse describes the disks that pods do not use: disks that failed, and disks that a placeholder replaces.
+// outOfUse contains the facts from which it describes the disks that pods do not use. These are disks that failed, and
+// disks that a placeholder replaces.
 type outOfUse struct {
 	pods    []Pod
 	disks   []v1alpha1.Disk
@@ -37,8 +38,8 @@ func (o outOfUse) message(pod string, d agentapi.DiskReport) string {
 	return d.Message
 }
 
-// isAbandoned returns true for a foreign cache that the pod must delete, because the CacheNode of that cache no
-// longer exists.
+// isAbandoned returns true for a disk with a foreign cache that the pod must delete, because the CacheNode of this
+// cache no longer exists.
 func (o outOfUse) isAbandoned(pod string, d agentapi.DiskReport) bool {
 	for _, p := range o.pods {
 		if p.Name == pod {
@@ -48,7 +49,7 @@ func (o outOfUse) isAbandoned(pod string, d agentapi.DiskReport) bool {
 	return false
 }
 
-// failed returns descriptions of the failed disks, with the reasons and with what a person can do.
+// failed returns a description of each failed disk, with the reason and, for some reasons, with what a person can do.
 func (o outOfUse) failed() []string {
 	var list []string
 	for _, p := range o.pods {
@@ -78,7 +79,8 @@ func (o outOfUse) describe(p Pod, d agentapi.DiskReport) string {
 	return text
 }
 
-// placeholders returns descriptions of the disks that a placeholder replaces, and of how they come back.
+// placeholders returns a description of each disk that a placeholder replaces. The description says how the disk comes
+// back.
 func (o outOfUse) placeholders() []string {
 	var list []string
 	for _, m := range o.missing {

@@ -14,8 +14,8 @@ import (
 // maxPods is the maximum number of pods in the status. It equals the largest spec.replicas.
 const maxPods = 1000
 
-// podStatuses returns what each pod runs, and which of its disks are not as planned. While the agent of a pod has
-// never answered this operator, the pod keeps its previous status, because nothing else is known.
+// podStatuses returns the revision of each pod, and the disks of the pod that are not as planned. If the agent of a pod
+// has never answered this operator, the pod keeps its previous status, because nothing else is known.
 func (f Facts) podStatuses() []v1alpha1.PodStatus {
 	statuses := []v1alpha1.PodStatus{}
 	for _, p := range f.Pods {
@@ -47,7 +47,7 @@ func (f Facts) statusBefore(pod string) v1alpha1.PodStatus {
 	return v1alpha1.PodStatus{}
 }
 
-// podMessage returns what is wrong with a pod; "" if nothing is wrong.
+// podMessage returns a text about what is wrong with a pod; "" if nothing is wrong.
 func (f Facts) podMessage(p Pod) string {
 	held, _ := p.heldUp(f.Now)
 	report := p.Report
@@ -102,7 +102,8 @@ func (f Facts) disksToCome(report *agentapi.Report) (disks []v1alpha1.PodDiskSta
 	return disks
 }
 
-// loweredLimits returns the pods whose nginx runs with lower limits than the spec asks for, and why.
+// loweredLimits returns a text for each pod whose nginx runs with lower limits than the spec asks for. The text gives
+// the cause.
 func (f Facts) loweredLimits() []string {
 	var list []string
 	for _, p := range f.Pods {

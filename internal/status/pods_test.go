@@ -23,7 +23,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// TestHostileReport checks that the API server accepts the status, whatever an agent reports.
+// TestHostileReport checks that the API server accepts the status, even if an agent reports extreme values.
 func TestHostileReport(t *testing.T) {
 	long := strings.Repeat("\x1b[31mü", 50_000)
 	disks := []agentapi.DiskReport{
@@ -77,8 +77,8 @@ func TestHostileReport(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatHasNotAnswered checks that an operator that has just started says nothing new of a pod's disks until
-// the agent has answered.
+// TestAnAgentThatHasNotAnswered checks an operator that has just started. Until the agent of a pod has answered, the
+// operator keeps the previous status of the pod's disks.
 func TestAnAgentThatHasNotAnswered(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}
 	before := v1alpha1.CacheNodeStatus{Pods: []v1alpha1.PodStatus{{
@@ -102,7 +102,7 @@ func TestAnAgentThatHasNotAnswered(t *testing.T) {
 	if status := Of(f).Pods[0]; len(status.Disks) > 0 || status.Revision != "" {
 		t.Errorf("a pod that is younger than the operator has the status of the one before it: %+v", status)
 	}
-	// The event comes once, when an agent says that the disk is healthy, also if the disk had other states in between.
+	// There is one event, when an agent reports the disk as healthy, even if the disk had other states in between.
 	for _, step := range []struct {
 		state v1alpha1.DiskState
 		want  bool
@@ -123,7 +123,7 @@ func TestAnAgentThatHasNotAnswered(t *testing.T) {
 	}
 }
 
-// TestABrokenDiskThatLeavesTheSpec checks that no event calls it healthy.
+// TestABrokenDiskThatLeavesTheSpec checks that no event calls a broken disk healthy after its removal from the spec.
 func TestABrokenDiskThatLeavesTheSpec(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}
 	f := Facts{CacheNode: &v1alpha1.CacheNode{}, Pods: []Pod{{Pod: pod}}}
@@ -139,7 +139,7 @@ func TestABrokenDiskThatLeavesTheSpec(t *testing.T) {
 	}
 }
 
-// TestDisksOfARefusedSpec checks that the status counts healthy disks also while the spec is not accepted.
+// TestDisksOfARefusedSpec checks that the status counts healthy disks even while the spec is not accepted.
 func TestDisksOfARefusedSpec(t *testing.T) {
 	f := Facts{CacheNode: &v1alpha1.CacheNode{}, Problem: &Problem{Reason: v1alpha1.ReasonInvalidSpec}}
 	f.CacheNode.Status.Disks = []v1alpha1.DiskStatus{{Name: "disk1", Share: "100.00%", Healthy: 1, Total: 1}}
@@ -151,7 +151,8 @@ func TestDisksOfARefusedSpec(t *testing.T) {
 	}
 }
 
-// TestWhatIsThereCounts checks that healthy disks and sizes are those of the pods, not those of the spec.
+// TestWhatIsThereCounts checks that the number of healthy disks and their total size come from the pods and not from
+// the spec.
 func TestWhatIsThereCounts(t *testing.T) {
 	f := Facts{CacheNode: &v1alpha1.CacheNode{}}
 	f.CacheNode.Spec.Replicas = new(int32(2))
@@ -185,7 +186,8 @@ func TestWhatIsThereCounts(t *testing.T) {
 	}
 }
 
-// TestMissingReferencesAreNamed checks that Degraded names the objects that do not exist, after what is worse.
+// TestMissingReferencesAreNamed checks that Degraded names the objects that do not exist, after the problems that are
+// worse.
 func TestMissingReferencesAreNamed(t *testing.T) {
 	f := Facts{
 		CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1),
@@ -202,8 +204,8 @@ func TestMissingReferencesAreNamed(t *testing.T) {
 	}
 }
 
-// TestEventsOfManyDisks checks that the events of disks that fail at once differ in pod or action, because Kubernetes
-// would otherwise take them for one event.
+// TestEventsOfManyDisks checks that, if several disks fail at once, their events differ in pod or action. Otherwise,
+// Kubernetes would merge these events into one.
 func TestEventsOfManyDisks(t *testing.T) {
 	var after []v1alpha1.PodStatus
 	for _, pod := range []string{"edge-0", "edge-1", "edge-2"} {
@@ -220,7 +222,7 @@ func TestEventsOfManyDisks(t *testing.T) {
 	}
 }
 
-// TestFewFiles checks that status.tuning names the pod with the lowest limit on open files, if that lowers
+// TestFewFiles checks that status.tuning names the pod with the lowest limit on open files, if this limit lowers
 // listen.maxConnections.
 func TestFewFiles(t *testing.T) {
 	t.Parallel()

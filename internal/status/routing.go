@@ -48,14 +48,14 @@ func (r routing) status() *v1alpha1.RoutingStatus {
 		}
 	}
 	status.Applied = fmt.Sprintf("%d/%d", applied, pods)
-	if !s.Until.IsZero() && !r.decision.Announced { // otherwise the hand-over has not begun
+	if !s.Until.IsZero() && !r.decision.Announced { // while it is announced, the hand-over has not begun
 		status.HandoverUntil = new(metav1.NewTime(s.Until))
 	}
 	return status
 }
 
-// ownersAreKnown returns true if all pods that can use the present owners of keys already use them. It also returns
-// true if pods do not share keys.
+// ownersAreKnown returns true if all pods have received the present assignment of keys to owners. Pods that cannot use
+// it, such as pods with silent or old agents, do not count. It also returns true if pods do not share keys.
 func (r routing) ownersAreKnown() bool {
 	return r.decision == nil || !slices.ContainsFunc(r.pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !p.Silent && p.Report != nil &&
@@ -86,8 +86,8 @@ func (r routing) share(pod string) string {
 	return shard.Percent(plan.Share(fleet.Name(ordinal)))
 }
 
-// handover returns a message about a pod that must be removed or whose keys other pods have taken over; "" for any
-// other pod.
+// handover returns a message about a pod that will be removed, or whose keys now belong to other pods; "" for any other
+// pod.
 func (r routing) handover(pod string) string {
 	ordinal, ok := naming.Ordinal(r.cacheNode, pod)
 	if r.decision == nil || !ok {

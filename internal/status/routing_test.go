@@ -17,7 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// sharing returns the facts of three ready pods of which two are wanted, and the last one hands its keys over.
+// sharing returns the facts of a CacheNode with three ready pods. The spec asks for only two, so the last pod hands its
+// keys over.
 func sharing() Facts {
 	f := Facts{
 		CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 3, 3, 3, 3),
@@ -42,7 +43,8 @@ func sharing() Facts {
 	return f
 }
 
-// TestRouting checks that the status says who owns keys, and that a pod which hands its keys over is no surplus.
+// TestRouting checks that the status shows which pods own keys. It also checks the messages about a pod that hands its
+// keys over and about a pod on a cordoned node.
 func TestRouting(t *testing.T) {
 	atRest := sharing()
 	atRest.CacheNode.Status.Conditions = []metav1.Condition{
@@ -78,7 +80,7 @@ func TestRouting(t *testing.T) {
 	}
 }
 
-// checkReady checks the condition Ready, and that no pod counts that the spec no longer asks for.
+// checkReady checks the condition Ready. It also checks that pods that the spec no longer asks for are not counted.
 func checkReady(t *testing.T, status v1alpha1.CacheNodeStatus, is metav1.ConditionStatus, message string) {
 	t.Helper()
 	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
@@ -92,7 +94,7 @@ func TestScaledAway(t *testing.T) {
 	t.Parallel()
 	f := sharing()
 	f.Sharing.Keep, f.Sharing.State.Previous, f.Sharing.State.Until = 0, fleet.Owners{}, time.Time{}
-	f.StatefulSet = statefulSet(2, 1, 2, 3, 3, 3) // its controller has yet to see the smaller number
+	f.StatefulSet = statefulSet(2, 1, 2, 3, 3, 3) // the StatefulSet controller has not seen the smaller number yet
 	f.Config = &Config{Revision: "abc"}
 	for _, p := range f.Pods {
 		p.Report.Revision, p.Report.FleetSerial = "abc", 5
@@ -105,8 +107,8 @@ func TestScaledAway(t *testing.T) {
 	}
 }
 
-// TestReadyWaitsForOwners checks that a rollout goes on until all pods know who owns which keys, and that pods which
-// learn of other owners later are no rollout.
+// TestReadyWaitsForOwners checks that a rollout is not complete until all pods know the owners of the keys. A later
+// change of the owners is not a rollout, so the CacheNode stays ready.
 func TestReadyWaitsForOwners(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -140,7 +142,7 @@ func TestReadyWaitsForOwners(t *testing.T) {
 	}
 }
 
-// TestAgentTooOld checks that pods whose agents cannot share keys are named, with what helps.
+// TestAgentTooOld checks that Degraded names the pods whose agents are too old to share keys, and the remedy.
 func TestAgentTooOld(t *testing.T) {
 	f := sharing()
 	f.Pods[1].Report.Features = nil

@@ -10,8 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// withoutScripts returns a text about the pods whose nginx lacks the module for scripts, and about what does not work
-// there.
+// withoutScripts returns a text that names the pods whose nginx lacks the module for scripts, and what does not work
+// without this module.
 func (f Facts) withoutScripts() []string {
 	if !ptr.Deref(sites.Own(f.CacheNode.Spec).Cache.Lock.Enabled, true) {
 		return nil

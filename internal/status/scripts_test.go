@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// TestWithoutScripts checks that status.tuning says that hit-for-miss is off, and in which pods.
+// TestWithoutScripts checks that status.tuning names the pods in which hit-for-miss is off.
 func TestWithoutScripts(t *testing.T) {
 	t.Parallel()
 	lacks, has := &agentapi.Report{Features: []string{agentapi.FeatureNoScripts}}, &agentapi.Report{}

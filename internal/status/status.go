@@ -50,7 +50,8 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 	return status
 }
 
-// OfFailure returns the previous status, changed to show an error that keeps the operator from observing anything.
+// OfFailure returns the previous status with conditions that show an error. It is for an error because of which the
+// operator could not observe anything.
 func OfFailure(cacheNode *v1alpha1.CacheNode, failure error) v1alpha1.CacheNodeStatus {
 	status := *cacheNode.Status.DeepCopy()
 	l := &conditionList{Facts: Facts{CacheNode: cacheNode, Failure: failure}}
@@ -62,8 +63,8 @@ func OfFailure(cacheNode *v1alpha1.CacheNode, failure error) v1alpha1.CacheNodeS
 	return status
 }
 
-// countPods returns the counts of the StatefulSet controller. While the controller has not seen a recreated
-// StatefulSet, countPods counts the pods itself.
+// countPods returns the numbers of pods and of ready pods that the StatefulSet controller reports. As long as the
+// controller has not seen a new StatefulSet, countPods counts the pods itself.
 func (f Facts) countPods() (all, ready int32) {
 	if f.StatefulSet != nil && f.StatefulSet.Status.ObservedGeneration > 0 {
 		return f.StatefulSet.Status.Replicas, f.StatefulSet.Status.ReadyReplicas
@@ -77,7 +78,8 @@ func (f Facts) countPods() (all, ready int32) {
 	return all, ready
 }
 
-// healthyDisks returns the number of disks in use and the number of disks of all wanted pods, as "in use/all".
+// healthyDisks returns the number of healthy disks and the number of all disks of the wanted pods, in the form
+// "healthy/all".
 func (f Facts) healthyDisks() string {
 	healthy := 0
 	for _, d := range f.CacheNode.Spec.Disks {

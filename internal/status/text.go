@@ -12,7 +12,7 @@ import (
 // maxMessage is the maximum length of a condition's message, in bytes.
 const maxMessage = 4096
 
-// Listed joins the first five items for a condition and adds how many more there are.
+// Listed joins the first five items into a text for a condition, and adds the number of the other items.
 func Listed(items []string) string { return listedBy(items, "; ") }
 
 func listedBy(items []string, between string) string {
@@ -35,8 +35,8 @@ func truncated(text string, length int) string {
 	return text
 }
 
-// DescribeMovement describes a movement: the share of the keys, the number of bytes, and from which disk to which
-// they move.
+// DescribeMovement describes a movement: the share of the keys, the number of bytes, and the disks between which the
+// keys move.
 func DescribeMovement(m *v1alpha1.KeyMovement) string {
 	var moves []string
 	for _, move := range m.Moves {
@@ -60,7 +60,7 @@ func Movement(m shard.Movement, cached map[string]int64) *v1alpha1.KeyMovement {
 	return movement
 }
 
-// Size formats a number of bytes for people to read.
+// Size formats a number of bytes for a message to a user.
 func Size(bytes int64) string {
 	switch {
 	case bytes < 1<<20:

@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// tidyClaims decides which claims are deleted, which ask for more space, and which the CacheNode owns. A claim that
-// the CacheNode owns is deleted together with the CacheNode.
+// tidyClaims decides which claims are deleted, which claims ask for more space, and which claims the CacheNode owns.
+// Kubernetes deletes a claim that the CacheNode owns together with the CacheNode.
 func (p *plan) tidyClaims() {
 	for i := range p.Claims {
 		claim := &p.Claims[i]
@@ -60,8 +60,8 @@ func (p *plan) grow(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// podOf returns the pod to which a claim belongs, and the ordinal of this pod. pod is nil if there is no such pod. ok
-// is false for a scout's claim.
+// podOf returns the pod to which a claim belongs, and the ordinal of this pod. pod is nil if the pod does not exist. ok
+// is false if the claim belongs to a scout.
 func (s State) podOf(claim *corev1.PersistentVolumeClaim) (pod *corev1.Pod, ordinal int, ok bool) {
 	disk := diskOf(claim)
 	if disk == "" || len(claim.Name) <= len(disk) || claim.Labels[naming.LabelRole] != "" {

@@ -1,7 +1,8 @@
-// Package storage decides what happens to the volumes, claims, placeholders and scouts of a CacheNode, and to the
-// pods that use them. It is pure. [Plan] makes [Actions] from a [State], which contains what was read. Package
-// executor carries out the actions. The next pass reads their effect into its State.
+// Package storage decides what happens to the volumes, claims, placeholders and scouts of a CacheNode, and to the pods
+// that use them. It is pure. [Plan] returns [Actions] for a [State], which contains the objects that the pass has read.
+// Package executor carries out the actions. The next pass reads the result of these actions into its own State.
 //
-// It may import manifest and what manifest imports. For something else on which a plan depends, add a field to State,
-// which package reader reads. For something else to do, add a field to Actions, which package executor carries out.
+// It may import manifest and what manifest imports. If a plan depends on something new, add a field to State, and let
+// package reader fill the field. If a plan must do something new, add a field to Actions, and let package executor
+// carry it out.
 package storage

@@ -19,10 +19,10 @@ type placedPod struct {
 	claims     []*corev1.PersistentVolumeClaim
 }
 
-// loseNodes releases the pods of lost nodes, so that they start on other nodes. A node is lost if it is gone, or out
-// of service for longer than the spec allows. At most as many pods are released at once as the disruption budget
-// allows. If more than half of the nodes are out of service, no pod is released, because the operator itself is
-// probably cut off.
+// loseNodes releases the pods of lost nodes, so that they start on other nodes. A node is lost if it is gone, or if it
+// is out of service for longer than the spec allows. The number of pods that are released at once is limited by the
+// disruption budget. If more than half of the nodes are out of service, no pod is released. In this case, probably the
+// operator itself is cut off from the network.
 func (p *plan) loseNodes() {
 	patience := effective.Duration(p.CacheNode.Spec.Disruption.NodeLossAfter)
 	if patience == 0 {
@@ -41,7 +41,7 @@ func (p *plan) loseNodes() {
 	}
 	budget, free := max(p.allowedDown()-p.unavailable(lost), 0), p.free()
 	for _, l := range lost {
-		if free == 0 && !gone[l.node] { // the disks of the node may come back, unlike those of a node that is gone
+		if free == 0 && !gone[l.node] { // the node may come back with its disks, unlike a node that is gone
 			p.Waiting = fmt.Sprintf("%s waits for node %s to come back: no other node is free for it", l.name, l.node)
 			p.again(time.Minute)
 			continue
@@ -81,7 +81,7 @@ func (p *plan) lost(patience time.Duration) (lost []placedPod, gone map[string]b
 	return lost, gone
 }
 
-// placed returns each wanted pod once for each node that it is on, or to which its claims tie it.
+// placed returns an item for each wanted pod and each node on which the pod is or to which its claims tie it.
 func (s State) placed() []placedPod {
 	var placed []placedPod
 	for _, name := range s.podNames() {
@@ -102,8 +102,8 @@ func (s State) placed() []placedPod {
 	return placed
 }
 
-// nodeOf returns the node to which a volume is tied; the node may be gone. It returns "" for a volume that is tied to
-// no node, and for nil.
+// nodeOf returns the name of the node to which a volume is tied; the node may be gone. It returns "" if the volume is
+// tied to no node, or is nil.
 func (s State) nodeOf(volume *corev1.PersistentVolume) string {
 	if volume == nil {
 		return ""
@@ -150,7 +150,7 @@ func (s State) free() int {
 	return n
 }
 
-// unavailable counts the wanted pods that are not ready. It does not count the pods in lost.
+// unavailable counts the wanted pods that are not ready, without the pods in the parameter lost.
 func (s State) unavailable(lost []placedPod) int {
 	n := 0
 	for _, name := range s.podNames() {

@@ -20,8 +20,8 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// cluster returns a CacheNode with a pod on each of the first nodes. Each pod has two disks on its node. Names of nodes
-// and pods end in their number.
+// cluster returns the State of a CacheNode whose pods are on the first nodes, one pod on each. Each pod has two disks
+// on its node. The names of nodes and pods end in a number.
 func cluster(pods, nodes int) State {
 	cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default"}}
 	cacheNode.Spec.Replicas = new(int32(pods))
@@ -70,7 +70,7 @@ func node(i int) corev1.Node {
 	return h
 }
 
-// stop makes a node not ready for a duration up to now.
+// stop makes a node and its pods not ready. The node has this state since the duration since before now.
 func (s State) stop(i int, since time.Duration) {
 	c := &s.Nodes[i].Status.Conditions[0]
 	c.Status, c.LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(now.Add(-since))
@@ -261,8 +261,8 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// TestLossIsBounded checks that at most as many pods are released as the budget allows, whatever nodes go out of
-// service, and none when most nodes are out.
+// TestLossIsBounded takes random nodes out of service. It checks that the number of released pods never exceeds the
+// budget. When more than half of the nodes are out of service, no pod may be released.
 func TestLossIsBounded(t *testing.T) {
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -294,7 +294,8 @@ func TestLossIsBounded(t *testing.T) {
 	}
 }
 
-// TestPodsLeaveNodesThatAreNoLongerAllowed checks that pods leave nodes that the spec has not allowed for long enough.
+// TestPodsLeaveNodesThatAreNoLongerAllowed checks that pods leave a node after the spec has not allowed the node for
+// the time leaveAfter.
 func TestPodsLeaveNodesThatAreNoLongerAllowed(t *testing.T) {
 	moved := func(s State) []string {
 		s.Since.Displaced = now.Add(-leaveAfter)
@@ -322,13 +323,13 @@ func TestPodsLeaveNodesThatAreNoLongerAllowed(t *testing.T) {
 	}
 }
 
-// TestReplicasFollowTheNodes checks that, with one pod on each node, pods are added at once, and removed one by one
-// after a delay.
+// TestReplicasFollowTheNodes checks a CacheNode with one pod on each node. Pods must be added immediately, and removed
+// one by one after a delay.
 func TestReplicasFollowTheNodes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		nodes  int
 		change func(*State)
-		want   int32 // 0: left as it is
+		want   int32 // 0: the number does not change
 	}{
 		"as many":             {3, func(*State) {}, 0},
 		"two more":            {5, func(*State) {}, 5},
@@ -366,7 +367,8 @@ func TestReplicasFollowTheNodes(t *testing.T) {
 	}
 }
 
-// drop makes a node stop matching, while its pod still exists.
+// drop changes the first node from number i on that still matches the spec, so that it no longer matches. The pod on
+// the node still exists.
 func (s *State) drop(i int) {
 	s.CacheNode.Spec.Pod.NodeSelector = map[string]string{"cache": "true"}
 	for n := range s.Nodes {
@@ -382,7 +384,8 @@ func (s *State) drop(i int) {
 	}
 }
 
-// TestATaintRemovesNoRunningPod checks that a taint that keeps new pods away does not remove an existing pod.
+// TestATaintRemovesNoRunningPod checks that a taint with the effect NoSchedule keeps new pods away, but does not remove
+// an existing pod.
 func TestATaintRemovesNoRunningPod(t *testing.T) {
 	s := cluster(1, 2)
 	for i := range s.Nodes {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// staleEvent is the age after which an event no longer counts if it is not repeated. The kubelet retries a mount
-	// after 2 minutes at the latest.
+	// staleEvent is the age of an event's last occurrence from which the event no longer counts. The kubelet retries a
+	// mount after 2 minutes at the latest.
 	staleEvent = 5 * time.Minute
 	// lateAfter is the time for which a pod may wait for its volumes before its events are read.
 	lateAfter = 15 * time.Second
@@ -60,8 +60,9 @@ func hasPlaceholder(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName == naming.Placeholder(claim.Namespace, claim.Name)
 }
 
-// startWithoutDisks lets pods start without the disks that cannot be mounted. It also makes placeholders for disks
-// that were not mounted when their pods started. A pod does not see a disk that is mounted later, but a scout does.
+// startWithoutDisks lets pods start without the disks that cannot be mounted. It also creates placeholders for disks
+// that were not mounted when their pods started. A running pod cannot see a disk that is mounted later, but the scout
+// that belongs to the placeholder can.
 func (p *plan) startWithoutDisks() {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
@@ -86,8 +87,8 @@ func (p *plan) startWithoutDisks() {
 	}
 }
 
-// stuck reports whether a pod has been on a node for longer than the spec allows, and is not initialized. after is
-// the time after which to look again if the pod is not stuck; 0 means never. stuck does not look at the cause.
+// stuck reports whether a pod has been on a node for longer than the spec allows without being initialized. It does not
+// consider the cause. If the pod is not stuck, after is the time until the next check; 0 means never.
 func (s State) stuck(pod *corev1.Pod) (stuck bool, after time.Duration) {
 	patience := effective.Duration(s.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 || !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" || IsReady(pod) {
@@ -108,8 +109,8 @@ func (s State) stuck(pod *corev1.Pod) (stuck bool, after time.Duration) {
 	return true, 0
 }
 
-// isLate reports whether a pod has waited for its volumes for so long that its events are read. after is the time
-// after which to look again if the pod has not waited for so long; 0 means never.
+// isLate reports whether a pod has waited for its volumes so long that its events must be read. If not, after is the
+// time until the next check; 0 means never.
 func (s State) isLate(pod *corev1.Pod) (late bool, after time.Duration) {
 	if !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" || IsReady(pod) {
 		return false, 0
@@ -125,7 +126,7 @@ func (s State) isLate(pod *corev1.Pod) (late bool, after time.Duration) {
 	return true, 0
 }
 
-// Unmounted returns the kubelet's latest message about a volume of a pod that cannot be mounted; "" if there is no
+// Unmounted returns the kubelet's latest message that a volume of a pod cannot be mounted; "" if there is no such
 // message.
 func (s State) Unmounted(pod *corev1.Pod) string {
 	message, latest := "", time.Time{}
@@ -152,8 +153,7 @@ func lastTime(e corev1.Event) time.Time {
 	return last
 }
 
-// bare returns the disks with a localPath whose folder in the pod had nothing mounted on it for longer than the spec
-// allows.
+// bare returns the disks with a localPath that the agent has reported as not mounted for longer than the spec allows.
 func (p *plan) bare() (list []PodDisk) {
 	patience := effective.Duration(p.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 {
@@ -177,8 +177,8 @@ func (p *plan) bare() (list []PodDisk) {
 	return list
 }
 
-// doWithout puts placeholders in the place of some disks of a pod, and replaces the pod. disks contains the cause for
-// each disk. evict is true if the pod serves requests.
+// doWithout plans a release that replaces some disks of a pod by placeholders and recreates the pod. disks contains the
+// cause for each disk. evict is true if the pod serves requests.
 func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 	node := p.node(pod.Spec.NodeName)
 	if node == nil {
@@ -191,7 +191,7 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 		claim := claims[disk]
 		volume := p.Volumes[claim.Spec.VolumeName]
 		if hasPlaceholder(claim) || volume == nil || hostnameOf(volume) == "" {
-			continue // a volume that is tied to no node may still be on its way from another node
+			continue // such a volume may still have to be attached: it is tied to no node
 		}
 		release.Placeholders = append(release.Placeholders, manifest.Placeholder(p.CacheNode, claim, disk, node))
 		release.Claims = append(release.Claims, claim)
@@ -205,9 +205,9 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 	p.release(&p.Keep.Releases, release)
 }
 
-// blamed returns the disks that keep a pod from starting, each with a message of the kubelet or the container
-// runtime. Both name the volume. The kubelet names it in events such as "MountVolume.SetUp failed for volume "x"".
-// The runtime names it in the path that it cannot stat.
+// blamed returns the disks because of which a pod does not start, each with a message of the kubelet or the container
+// runtime. Both kinds of messages name the volume. The kubelet names it in events such as "MountVolume.SetUp failed for
+// volume "x"". The runtime names it in the path that it cannot stat.
 func blamed(
 	pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, events []corev1.Event, now time.Time,
 ) map[string]string {

@@ -57,7 +57,7 @@ func TestAPodIsStuckOnlyWhileItsVolumesAreNotMounted(t *testing.T) {
 	}
 }
 
-// TestTheKubeletsMessageNamesTheDisk uses messages of kubelet 1.36 and containerd 2.
+// TestTheKubeletsMessageNamesTheDisk checks that blamed finds the disk in messages of kubelet 1.36 and containerd 2.
 func TestTheKubeletsMessageNamesTheDisk(t *testing.T) {
 	s := cluster(1, 1)
 	volume := s.Claims[1].Spec.VolumeName
@@ -119,12 +119,12 @@ func TestTheKubeletsMessageNamesTheDisk(t *testing.T) {
 	}
 }
 
-// TestReturnedDisksTakeTheirPlaces checks that claims are released for requests that are newer than the claim,
-// placeholder or pod, for disks that a scout has found, and for nothing else.
+// TestReturnedDisksTakeTheirPlaces checks that claims are released in two cases only. Either a user's request is newer
+// than the claim, the placeholder or the pod, or a scout has found the disk.
 func TestReturnedDisksTakeTheirPlaces(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	first := PodDisk{"edge-0", "disk1"}
-	// missing gives the first disk a placeholder, created half an hour ago.
+	// missing replaces the first disk by a placeholder that was created half an hour ago.
 	missing := func(s *State) {
 		v := manifest.Placeholder(s.CacheNode, &s.Claims[0], "disk1", &s.Nodes[0])
 		v.CreationTimestamp = metav1.NewTime(ago(30 * time.Minute))
@@ -201,7 +201,8 @@ func TestReturnedDisksTakeTheirPlaces(t *testing.T) {
 	}
 }
 
-// TestUnmountedDisksGetPlaceholders checks the disks that have been folders without a mount since their pod started.
+// TestUnmountedDisksGetPlaceholders checks which disks get a placeholder after their agent has reported them as not
+// mounted.
 func TestUnmountedDisksGetPlaceholders(t *testing.T) {
 	first := PodDisk{"edge-0", "disk1"}
 	local := func(s *State) { s.CacheNode.Spec.Disks[0].LocalPath = &v1alpha1.LocalPath{Path: "/mnt/disk1"} }

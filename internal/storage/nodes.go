@@ -16,8 +16,8 @@ import (
 // maxNodes is the maximum of spec.replicas, and therefore the maximum number of nodes with one pod each.
 const maxNodes = 1000
 
-// leaveAfter is the time after which a pod is moved from a node that no longer matches. The pod is not moved at once,
-// because a label may be missing for only a moment.
+// leaveAfter is the time after which a pod is moved away from a node that no longer matches the spec. The pod is not
+// moved at once, because a label may be missing only for a moment.
 const leaveAfter = 10 * time.Second
 
 // followNodes moves pods from nodes that the spec no longer allows. With one pod on each node, it also sets the number
@@ -44,7 +44,8 @@ func (p *plan) followNodes() {
 }
 
 // scaleTo sets the number of pods to the number of nodes. It scales up at once. It scales down by one pod at a time,
-// and not while the plan waits for a lost node. It returns false if planning stops here.
+// and only if the plan does not wait for a lost node and no pod is being deleted. It returns false if planning stops
+// here.
 func (p *plan) scaleTo(want int) bool {
 	has := p.replicas()
 	switch {
@@ -67,8 +68,9 @@ func (p *plan) scaleTo(want int) bool {
 	return true
 }
 
-// lasts reports whether a state has lasted for leaveAfter. since is the time at which the state began, as the last
-// pass noted it. lasts writes this time to keep, for the next pass. keep stays zero if the state is over.
+// lasts reports whether a state has lasted for the time leaveAfter. The parameter is says whether the state exists now.
+// since is the time at which the state began, as the previous pass stored it. lasts stores this time in keep for the
+// next pass. If the state does not exist, keep stays zero.
 func (p *plan) lasts(since, keep *time.Time, is bool) bool {
 	if !is {
 		return false
@@ -93,7 +95,7 @@ func (p *plan) displaced(nodes []corev1.Node) []Release {
 	for _, placed := range p.placed() {
 		allowed := slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == placed.node })
 		if p.node(placed.node) == nil || allowed {
-			continue // a node that is gone is lost
+			continue // loseNodes handles the nodes that are gone
 		}
 		list = append(list, Release{
 			Name: placed.name, Claims: placed.claims, Evict: true, Reason: "NodeLeft",
@@ -125,8 +127,8 @@ func eligible(spec v1alpha1.CacheNodeSpec, nodes []corev1.Node) ([]corev1.Node, 
 }
 
 // tolerated returns the nodes whose taints the pods tolerate. Taints by which Kubernetes reports the state of a node
-// do not count: a node that is cordoned or not ready keeps its pod. On a node that has a pod, NoSchedule does not
-// count either.
+// are ignored, so a node that is cordoned or not ready keeps its pod. On a node that already has a pod, taints with the
+// effect NoSchedule are ignored too.
 func (s State) tolerated(nodes []corev1.Node) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool {
 		has := slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool {
@@ -162,9 +164,9 @@ func (s State) node(name string) *corev1.Node {
 	return &s.Nodes[i]
 }
 
-// outSince returns the time since which a node is out of service. ok is false for a node in service. The taint
-// node.kubernetes.io/out-of-service, which an administrator sets, means that the node is out for good: since is then
-// the zero time.
+// outSince returns the time since which a node is out of service. ok is false for a node in service. If an
+// administrator has set the taint node.kubernetes.io/out-of-service, the node does not come back, and since is the zero
+// time.
 func outSince(node *corev1.Node) (since time.Time, ok bool) {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeOutOfService {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Actions are what the executor must do, in this order, and what the status must say about it.
+// Actions contains what the executor must do, in this order. It also contains what the status must show.
 type Actions struct {
 	// Keep is carried out in every pass, whatever the spec asks for, because it keeps pods running.
 	Keep Keep
@@ -18,20 +18,20 @@ type Actions struct {
 	Follow Follow
 	// Missing are the disks that placeholders replace.
 	Missing []Missing
-	// Waiting says for which lost nodes the plan waits, and why; "" if it waits for none.
+	// Waiting is a text about the lost nodes for which the plan waits, and the cause; "" if it waits for none.
 	Waiting string
 	// Since becomes a part of the State of the next pass.
 	Since Since
-	// After is the time after which to plan again if no event comes first; 0 means never.
+	// After is the time until the next plan, if no event causes a plan earlier; 0 means never.
 	After time.Duration
 }
 
 // Keep holds the actions that keep pods running.
 type Keep struct {
-	// Releases are for lost nodes, for disks that cannot be mounted and for disks that are back or replaced. There is at
+	// Releases handle lost nodes, disks that cannot be mounted, and disks that are back, repaired or replaced. There is at
 	// most one release for a pod.
 	Releases []Release
-	// Offer are volumes whose claims are gone. They are made available again.
+	// Offer are volumes whose claims are gone. The executor makes these volumes available to other claims.
 	Offer []*corev1.PersistentVolume
 	// Scouts are the objects of scouts that must be created. Spent are the objects of scouts that must be deleted.
 	Scouts, Spent []client.Object
@@ -44,16 +44,18 @@ type Follow struct {
 	// NoNode is true if the spec asks for one pod on each node and no node matches. If it is true, nothing else is set
 	// in Follow.
 	NoNode bool
-	// Replicas is the number of pods to set if the spec asks for one pod on each node. nil leaves the number as it is.
+	// Replicas is the number of pods to set if the spec asks for one pod on each node. nil means that the number does not
+	// change.
 	Replicas *int32
 	// Releases move pods from nodes that the spec no longer allows.
 	Releases []Release
 	// Create are volumes to create. Update are existing volumes, with the fields that they must have. Delete are volumes
-	// that are no longer wanted and that no claim holds.
+	// that are no longer wanted and that no claim uses.
 	Create, Update, Delete []*corev1.PersistentVolume
-	// More is true if volumes are left to create in the next pass.
+	// More is true if the next pass must create more volumes.
 	More bool
-	// Taken says which paths belong to other volumes. TooMany says that the namespace has no room for more volumes.
+	// Taken describes the paths that belong to other volumes. TooMany is a message if the limit of the namespace allows no
+	// more volumes; "" otherwise.
 	Taken   []string
 	TooMany string
 	// Unwanted are claims to delete. Grow are claims that must ask for more space.
@@ -75,7 +77,7 @@ type Ownership struct {
 	Owners []metav1.OwnerReference
 }
 
-// Needs says what must be read before [Plan] can decide, in addition to what every pass reads.
+// Needs describes what must be read before [Plan] can decide, in addition to what every pass reads.
 type Needs struct {
 	// Fresh asks for nodes, pods, claims and volumes from the API server, because something is about to be deleted.
 	Fresh bool
@@ -88,7 +90,8 @@ type Needs struct {
 // None reports whether nothing more must be read.
 func (n Needs) None() bool { return !n.Fresh && !n.All && len(n.Events) == 0 }
 
-// Needs returns what must still be read. After the caller has read this, Needs may return more.
+// Needs returns what must still be read. After the caller has read this, a second call of Needs may return something
+// else to read.
 func (s State) Needs() Needs {
 	n := Needs{Events: s.unexplained()}
 	if !s.Fresh {
@@ -103,8 +106,9 @@ func (s State) Needs() Needs {
 // maxExplained is the maximum number of pods whose events are read in a pass, unless more pods are stuck.
 const maxExplained = 8
 
-// unexplained returns the pods whose events must still be read. First come all pods that are about to start without a
-// disk. Then, up to maxExplained in total, come pods that are late to start, because users want to know the cause.
+// unexplained returns the pods whose events must still be read. First come all pods that are stuck, because they may
+// have to start without a disk. Then come pods that are late, because users want to know the cause. Late pods are added
+// only up to a total of maxExplained pods.
 func (s State) unexplained() []string {
 	var stuck, late []string
 	for i := range s.Pods {
@@ -122,7 +126,7 @@ func (s State) unexplained() []string {
 	return append(stuck, late[:min(len(late), room)]...)
 }
 
-// Plan decides what to do about a State.
+// Plan returns the actions that a State requires.
 func Plan(s State) Actions {
 	p := &plan{State: s}
 	p.Missing = s.missing()

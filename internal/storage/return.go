@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// returnDisks releases pods whose disks a user has asked to readmit or replace, or whose missing disks are back. A
-// request with a time in the future waits until then.
+// returnDisks releases pods if a user has asked to readmit or replace one of their disks, or if one of their missing
+// disks is back. A request with a time in the future waits until that time.
 func (p *plan) returnDisks() {
 	back, missing := p.back(), map[PodDisk]Missing{}
 	for _, m := range p.Missing {
@@ -54,8 +54,8 @@ func (p *plan) isRepaired(key PodDisk, pod *corev1.Pod) bool {
 		p.isDue(asked, report.Since) && p.isDue(asked, pod.CreationTimestamp.Time)
 }
 
-// isDue reports whether the time of a request has come and is later than another time. If the time is in the future,
-// isDue schedules a pass.
+// isDue reports whether the time asked has come and is later than the time other. asked is the time of a user's
+// request. If asked is in the future, isDue schedules a pass for that time.
 func (p *plan) isDue(asked, other time.Time) bool {
 	if left := asked.Sub(p.Now); !asked.IsZero() && left > 0 {
 		p.again(left)
@@ -64,7 +64,7 @@ func (p *plan) isDue(asked, other time.Time) bool {
 	return !asked.IsZero() && asked.After(other)
 }
 
-// merged joins the releases of each pod into one.
+// merged combines several releases of the same pod into one release.
 func merged(list []Release) []Release {
 	var out []Release
 	for _, r := range list {

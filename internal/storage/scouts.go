@@ -8,9 +8,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// scout keeps a scout for each missing disk with a localPath. The scout's pod starts when the path exists, and ends
-// when a disk is mounted on it. Existing objects of a scout stay as they are. A scout's pod whose command has changed
-// is deleted.
+// scout makes sure that each missing disk with a localPath has a scout. The scout's pod starts when the path exists,
+// and ends when a disk is mounted on the path. Existing objects of a scout are not updated. If the wanted pod of a
+// scout differs from the existing pod, the existing pod is deleted and then recreated.
 func (p *plan) scout() {
 	needed := map[string]bool{}
 	for _, m := range p.Missing {
@@ -18,7 +18,8 @@ func (p *plan) scout() {
 		if disk == nil || node == nil {
 			continue
 		}
-		// This runs before the spec is validated: a scout looks only at paths that are volumes of this CacheNode already.
+		// This code runs before the spec is validated. So a scout may look only at a path for which this CacheNode already
+		// has a volume.
 		path := disk.LocalPath.Path
 		if p.Volumes[naming.Volume(node.Name, path)] == nil || (p.Allowed != nil && !p.Allowed(path)) {
 			continue
@@ -47,7 +48,8 @@ func (p *plan) applyScout(in manifest.ScoutInput, needed map[string]bool) {
 	}
 }
 
-// spendScouts deletes objects of scouts that are no longer needed, and pods and volumes that must be recreated.
+// spendScouts plans the deletion of objects of scouts. It deletes the objects that are no longer needed, and the pods
+// and volumes that must be recreated.
 func (p *plan) spendScouts(needed map[string]bool) {
 	for i := range p.Scouts.Pods {
 		if pod := &p.Scouts.Pods[i]; !needed[pod.Name] || pod.Status.Phase == corev1.PodFailed {

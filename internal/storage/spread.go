@@ -18,16 +18,16 @@ const (
 	// spareNodes is the number of additional nodes that get volumes. Besides them, each pod that has no node yet needs
 	// one node with volumes. The additional nodes give the scheduler a choice.
 	spareNodes = 2
-	// moreNodesAfter is the time that the scheduler has after the creation of the newest volume. If the scheduler still
-	// cannot place a pod after this time, the number of nodes with free volumes doubles.
+	// moreNodesAfter is the time that the scheduler has to place a pod after the creation of the newest volume. If the
+	// scheduler does not place the pod in this time, the number of nodes with free volumes doubles.
 	moreNodesAfter = 10 * time.Second
 )
 
-// volumeNodes returns the nodes on which the disks with a localPath have volumes. With one pod on each node, these
-// are all nodes. Otherwise, these are the nodes that pods or claims hold, as many other nodes as the pods without a
-// node need, and a few more. The scheduler considers only nodes with volumes. While it cannot place a pod, the number
-// of other nodes therefore doubles. needed is the minimum number of nodes that the pods require; the list begins with
-// these nodes.
+// volumeNodes returns the nodes on which the disks with a localPath have volumes. With one pod on each node, these are
+// all nodes. Otherwise, these are three groups of nodes: nodes that pods or claims use, one free node for each pod
+// without a node, and a few more free nodes. The scheduler considers only nodes with volumes. So the number of free
+// nodes with volumes doubles whenever the scheduler cannot place a pod. needed is the minimum number of nodes that the
+// pods require; the list begins with these nodes.
 func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	if s.replicas() == 0 || !s.hasLocalDisks() {
 		return nil, 0, nil
@@ -50,7 +50,7 @@ func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 		}
 	}
 	homeless := s.homeless(nodes)
-	want := min(existing, spareNodes) // existing volumes may stay
+	want := min(existing, spareNodes) // as a reserve, if they have volumes already
 	if homeless > 0 {
 		want = max(homeless+spareNodes, existing)
 		if late, _ := s.cannotBePlaced(); late {
@@ -61,7 +61,8 @@ func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	return append(taken, free[:min(want, len(free))]...), len(taken) + homeless, nil
 }
 
-// homeless counts the wanted pods that are on none of the nodes and that no claim ties to one of the nodes.
+// homeless counts the wanted pods that have no node: they are on none of the nodes, and no claim ties them to one of
+// the nodes.
 func (s State) homeless(nodes []corev1.Node) int {
 	placed := set.New[string]()
 	for _, p := range s.placed() {
@@ -72,9 +73,9 @@ func (s State) homeless(nodes []corev1.Node) int {
 	return s.replicas() - placed.Len()
 }
 
-// withoutTaken returns the nodes on which no other volume uses a path of this CacheNode's disks, or all nodes if too
-// few would be left. For a new CacheNode, it returns all nodes, so that the status reports the taken paths: a taken
-// path may be a mistake in the spec.
+// withoutTaken returns the nodes on which no other volume uses a path of this CacheNode's disks. If these are too few
+// nodes, it returns all nodes. For a new CacheNode, it also returns all nodes, so that the status reports the taken
+// paths. A taken path may be a mistake in the spec.
 func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	if s.All == nil || (len(s.Claims) == 0 && len(s.Pods) == 0) {
 		return nodes
@@ -90,7 +91,8 @@ func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	return clear
 }
 
-// heldNodes returns the nodes that a wanted pod is on or tied to, and the nodes with volumes that claims hold.
+// heldNodes returns the nodes on which a wanted pod is or to which it is tied. It also returns the nodes with volumes
+// that claims use.
 func (s State) heldNodes() set.Set[string] {
 	held := set.New[string]()
 	for _, placed := range s.placed() {
@@ -115,8 +117,8 @@ func (s State) offeredNodes() set.Set[string] {
 	return offered
 }
 
-// cannotBePlaced reports whether the scheduler has failed for moreNodesAfter to place a pod with the existing
-// volumes. after is the time after which to look again if this time is not over; 0 means never.
+// cannotBePlaced reports whether a pod is still not scheduled when the time moreNodesAfter has passed since the newest
+// volume was created. If this time has not passed yet, after is the time until the next check; 0 means never.
 func (s State) cannotBePlaced() (late bool, after time.Duration) {
 	if !slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool {
 		return p.DeletionTimestamp.IsZero() && isUnschedulable(&p)
@@ -141,9 +143,9 @@ func isUnschedulable(pod *corev1.Pod) bool {
 	})
 }
 
-// inOrder sorts free nodes by how well they suit a pod. First come fit nodes (see isFit), then nodes that have
-// volumes, then nodes in zones with the fewest taken nodes. The order is the same in every pass. Each CacheNode has
-// its own order.
+// inOrder sorts free nodes by how well they suit a pod. Fit nodes (see isFit) come first. Among these, nodes that
+// already have volumes come first, and then nodes in the zones with the fewest taken nodes. The order is the same in
+// every pass. Each CacheNode has its own order.
 func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []corev1.Node {
 	inZone := map[string]int{}
 	for i := range taken {

@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// State contains everything from which [Plan] decides. Plan does not change it.
+// State contains everything on which the decisions of [Plan] depend. Plan does not change it.
 type State struct {
 	CacheNode *v1alpha1.CacheNode
 	Now       time.Time
@@ -34,7 +34,7 @@ type State struct {
 	Disks map[PodDisk]Report
 	// Verbs are the requests that users make by annotations.
 	Verbs Verbs
-	// Since is [Actions].Since of the last pass.
+	// Since is the value of [Actions].Since from the previous pass.
 	Since Since
 	// Allowed reports whether the operator allows a localPath; nil allows all.
 	Allowed func(path string) bool
@@ -69,8 +69,8 @@ type Report struct {
 	Since  time.Time
 }
 
-// Since contains the times at which some states began. These states cause an action only if they last. The zero time
-// means that a state does not hold.
+// Since contains the times at which some states began. These states cause an action only if they last for some time.
+// The zero time means that the state does not exist now.
 type Since struct {
 	// Displaced is the time since which a pod is on a node that the spec no longer allows.
 	Displaced time.Time
@@ -85,10 +85,10 @@ type Release struct {
 	Pod  *corev1.Pod
 	// Placeholders are created first.
 	Placeholders []*corev1.PersistentVolume
-	// Claims are deleted after the pod.
+	// Claims are the claims of the pod that are deleted after the pod.
 	Claims []*corev1.PersistentVolumeClaim
-	// Evict is true for a pod that may serve: it is evicted as the disruption budget allows. Force is true if no kubelet
-	// can end the pod: the pod is deleted without a grace period.
+	// Evict is true for a pod that may serve. Such a pod is evicted when the disruption budget allows it. Force is true if
+	// no kubelet can end the pod. Such a pod is deleted without a grace period.
 	Evict, Force bool
 	// Reason and Note are the reason and the note of the event.
 	Reason, Note string
@@ -105,8 +105,8 @@ func (s State) pod(name string) *corev1.Pod {
 	return &s.Pods[i]
 }
 
-// CachePods returns the pods sorted by name, without pods that have ended, because the StatefulSet controller
-// recreates them. It changes the list.
+// CachePods returns the pods sorted by name. It leaves out pods that have ended, because the StatefulSet controller
+// recreates them. It changes the list pods.
 func CachePods(pods []corev1.Pod) []corev1.Pod {
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
@@ -129,8 +129,8 @@ func (s State) AreAllReady() bool {
 	return !slices.ContainsFunc(s.podNames(), func(name string) bool { return !IsReady(s.pod(name)) })
 }
 
-// claimsOf returns the claims of a pod by disk, without those that are being deleted. Disks that are no longer in the
-// spec are included.
+// claimsOf returns the claims of a pod, by disk. Claims that are being deleted are left out. Claims of disks that are
+// no longer in the spec are included.
 func (s State) claimsOf(pod string) map[string]*corev1.PersistentVolumeClaim {
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	for i := range s.Claims {
@@ -142,8 +142,8 @@ func (s State) claimsOf(pod string) map[string]*corev1.PersistentVolumeClaim {
 	return claims
 }
 
-// IsBound reports whether each wanted pod has a bound claim for a disk. A claim can be bound without a StorageClass
-// object: to a volume that a person made, or if it outlives its StorageClass.
+// IsBound reports whether each wanted pod has a bound claim for a disk. A claim can be bound although no StorageClass
+// object exists. Either a person created the volume, or the StorageClass was deleted later.
 func (s State) IsBound(disk string) bool {
 	return !slices.ContainsFunc(s.podNames(), func(pod string) bool {
 		claim := s.claimsOf(pod)[disk]
@@ -169,8 +169,8 @@ func (s State) hasLocalDisks() bool {
 	return slices.ContainsFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil })
 }
 
-// diskOf returns the disk to which a claim belongs, by the claim's label or else by its name. Names of disks have no
-// hyphen.
+// diskOf returns the disk to which a claim belongs. It reads the claim's label or, if there is no label, the claim's
+// name up to the first hyphen. The name of a disk contains no hyphen.
 func diskOf(claim *corev1.PersistentVolumeClaim) string {
 	if disk := claim.Labels[naming.LabelDisk]; disk != "" {
 		return disk
@@ -182,8 +182,8 @@ func diskOf(claim *corev1.PersistentVolumeClaim) string {
 // allowedDown returns how many pods may be down at once.
 func (s State) allowedDown() int { return allowedDown(s.CacheNode, s.replicas()) }
 
-// allowedDown returns how many of a number of pods may be down at once: the disruption budget, as its controller
-// computes it.
+// allowedDown returns how many of the given number of pods may be down at once. It computes this number from the spec
+// in the same way as the disruption controller.
 func allowedDown(cacheNode *v1alpha1.CacheNode, pods int) int {
 	maxUnavailable := ptr.Deref(cacheNode.Spec.Disruption.MaxUnavailable, intstr.FromInt32(1))
 	allowed, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, pods, true)
@@ -204,13 +204,14 @@ func Spare(cacheNode *v1alpha1.CacheNode, pods []corev1.Pod) int {
 	return allowedDown(cacheNode, wanted) - (wanted - ready)
 }
 
-// IsReady reports whether the kubelet reports a pod as ready. It is false for nil and for a pod that is being deleted.
+// IsReady reports whether the kubelet reports a pod as ready. It returns false for nil and for a pod that is being
+// deleted.
 func IsReady(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp.IsZero() && IsServing(pod)
 }
 
-// IsServing reports whether the kubelet reports a pod as ready. Unlike IsReady, it can also be true for a pod that is
-// being deleted, as the condition "serving" of an EndpointSlice.
+// IsServing reports whether the kubelet reports a pod as ready. Unlike IsReady, it can also return true for a pod that
+// is being deleted, like the condition "serving" of an EndpointSlice.
 func IsServing(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

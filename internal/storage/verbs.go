@@ -9,7 +9,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Verbs are the requests for single disks in the annotations of a CacheNode.
+// Verbs are requests that users make by annotations of a CacheNode: to drain, readmit or replace a disk of a pod.
 type Verbs struct {
 	// Drained are the disks to take out of use, by pod.
 	Drained map[string][]string

@@ -14,12 +14,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// maxCreate is the maximum number of volumes that one pass creates, so that one CacheNode does not block a worker for
-// long.
+// maxCreate is the maximum number of volumes that one pass creates. This limit prevents that one CacheNode blocks a
+// worker of the operator for long.
 const maxCreate = 64
 
-// planVolumes decides which volumes of disks with a localPath to create, to offer again and to delete. A CacheNode
-// that no longer exists is passed without a spec, so its volumes are deleted.
+// planVolumes decides which volumes of disks with a localPath to create, to offer again and to delete. For a CacheNode
+// that no longer exists, the caller passes an empty spec, so its volumes are deleted.
 func (p *plan) planVolumes() {
 	nodes, needed, err := p.volumeNodes()
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *plan) planVolumes() {
 		case p.MaxVolumes == 0 || len(create) <= room:
 			p.Follow.Create = append(p.Follow.Create, create...)
 			room -= len(create)
-		case n < needed: // other missing volumes would only give the scheduler a choice
+		case n < needed: // volumes on later nodes would only give the scheduler a choice
 			lacking += len(create)
 		}
 	}
@@ -52,7 +52,7 @@ func (p *plan) planVolumes() {
 		}
 	}
 	// Every CacheNode creates its volumes in the order of their names. So if two CacheNodes want the same paths at the
-	// same time, the second CacheNode finds the first of these paths taken, and stops there.
+	// same time, the later one finds that the first path is already taken, and stops there.
 	byName := func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) }
 	for _, list := range [][]*corev1.PersistentVolume{
 		p.Follow.Create, p.Follow.Update, p.Keep.Offer, p.Follow.Delete,
@@ -64,7 +64,8 @@ func (p *plan) planVolumes() {
 	}
 }
 
-// volumesOn adds the volumes that a node must have to wanted. It returns the volumes that must be created.
+// volumesOn adds the names of the volumes that a node must have to the map wanted. It returns the volumes that must be
+// created.
 func (p *plan) volumesOn(node *corev1.Node, wanted map[string]bool) (create []*corev1.PersistentVolume) {
 	for d, disk := range p.CacheNode.Spec.Disks {
 		if disk.LocalPath == nil {
@@ -133,9 +134,9 @@ func (s State) lacksVolumes() bool {
 	return false
 }
 
-// overlapping returns a text that names the owner of a volume on a node, if the path of the volume is the folder, is
-// inside it or contains it. It returns "" if there is no such volume. A user who can write to the outer folder could
-// use a symbolic link to point the inner folder at any folder of the node.
+// overlapping checks whether a node has another volume whose path is the folder, lies in it or contains it. It returns
+// a text that names the owner of this volume, or "" if there is no such volume. A user who can write to the outer
+// folder could use a symbolic link to point the inner folder at any folder of the node.
 func (s State) overlapping(node *corev1.Node, folder string) string {
 	for i := range s.All {
 		volume := &s.All[i]
@@ -173,7 +174,7 @@ func pathOf(volume *corev1.PersistentVolume) string {
 	return ""
 }
 
-// isOn reports whether a volume may be on a node. It is true for a volume that is not tied to a single node.
+// isOn reports whether a volume may be on a node. It returns true for a volume that is not tied to a single node.
 func isOn(volume *corev1.PersistentVolume, node *corev1.Node) bool {
 	of := hostnameOf(volume)
 	return of == "" || of == manifest.Hostname(node)
@@ -196,7 +197,7 @@ func IsAwaited(cacheNode *v1alpha1.CacheNode, volume *corev1.PersistentVolume) b
 	return ok && ordinal < s.replicas() && s.hasDisk(disk)
 }
 
-// isFree reports whether no claim holds a volume.
+// isFree reports whether a volume belongs to no claim, or only to a claim that is gone.
 func isFree(volume *corev1.PersistentVolume) bool {
 	return volume.Status.Phase != corev1.VolumeBound &&
 		(volume.Spec.ClaimRef == nil || volume.Status.Phase == corev1.VolumeReleased)

@@ -26,7 +26,7 @@ func live(s State) []corev1.PersistentVolume {
 	return list
 }
 
-// places returns the nodes and paths of volumes.
+// places returns the node and the path of each volume, sorted.
 func places(volumes []*corev1.PersistentVolume) []string {
 	var list []string
 	for _, v := range volumes {
@@ -42,7 +42,7 @@ func move(v *corev1.PersistentVolume, path string) {
 	v.Name = naming.Volume(v.Annotations[naming.AnnotationNode], path)
 }
 
-// existing returns the places of the disks' volumes after a plan.
+// existing returns the nodes and paths of the disks' volumes that exist after a plan has been carried out.
 func existing(s State, a Actions) []string {
 	list := slices.Clone(a.Follow.Create)
 	for _, v := range s.Volumes {
@@ -189,7 +189,7 @@ func TestOneVolumeForEachDiskAndNode(t *testing.T) {
 			s := cluster(2, 2)
 			tt.change(&s)
 			s.All = live(s)
-			for name, v := range s.Volumes { // only the API server has the volumes of others
+			for name, v := range s.Volumes { // volumes of other CacheNodes are only on the API server
 				if v.Labels[naming.LabelInstance] != "edge" || v.Labels[naming.LabelNamespace] != "default" {
 					delete(s.Volumes, name)
 				}
@@ -349,7 +349,7 @@ func FuzzReadVerbs(f *testing.F) {
 	})
 }
 
-// bareState returns a CacheNode without pods or claims, and nodes in three zones.
+// bareState returns the State of a CacheNode without pods or claims, in a cluster with nodes in three zones.
 func bareState(pods, nodes int) State {
 	s := cluster(0, nodes)
 	s.CacheNode.Spec.Replicas, s.All = new(int32(pods)), []corev1.PersistentVolume{}
@@ -359,7 +359,8 @@ func bareState(pods, nodes int) State {
 	return s
 }
 
-// carryOut adds the volumes that a plan creates, with a creation time in the past.
+// carryOut creates the volumes that the plan for the state asks for. The creation time of the volumes is the duration
+// ago before now.
 func (s *State) carryOut(ago time.Duration) {
 	for _, v := range Plan(*s).Follow.Create {
 		v.CreationTimestamp = metav1.NewTime(s.Now.Add(-ago))
@@ -377,8 +378,8 @@ func (s *State) nodesWithVolumes() int {
 	return len(nodes)
 }
 
-// TestVolumesOnlyWherePodsNeedThem checks that a CacheNode does not flood a large cluster with volumes, but leaves the
-// scheduler a choice.
+// TestVolumesOnlyWherePodsNeedThem checks that a CacheNode creates volumes only on a few nodes of a large cluster.
+// These are a few more nodes than the pods need, so that the scheduler has a choice.
 func TestVolumesOnlyWherePodsNeedThem(t *testing.T) {
 	for pods, want := range map[int]int{0: 0, 1: 3, 3: 5, 40: 40} {
 		s := bareState(pods, 40)
@@ -414,14 +415,15 @@ func TestVolumesOnlyWherePodsNeedThem(t *testing.T) {
 	}
 }
 
-// TestPodsWithoutNodeGetVolumes checks that a pod without a node gets volumes, whatever holds other nodes.
+// TestPodsWithoutNodeGetVolumes checks that a pod without a node gets volumes on a free node, even if other claims or
+// volumes take the other nodes.
 func TestPodsWithoutNodeGetVolumes(t *testing.T) {
 	created := func(s State) []string { s.All = live(s); return places(Plan(s).Follow.Create) }
 	want := []string{"node-5 /mnt/disk1", "node-5 /mnt/disk2"}
 	t.Run("claims of pods that were scaled away hold the others", func(t *testing.T) {
 		s := cluster(5, 6)
 		s.CacheNode.Spec.Replicas, s.Pods = new(int32(3)), s.Pods[:3]
-		s.Nodes = s.Nodes[1:] // the first pod's is gone
+		s.Nodes = s.Nodes[1:] // the first pod's node is gone
 		if diff := cmp.Diff(want, created(s)); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
@@ -478,7 +480,7 @@ func TestVolumesFollowTheirDisks(t *testing.T) {
 	}
 }
 
-// TestVolumesAreBounded checks the limits for each namespace and for each pass.
+// TestVolumesAreBounded checks the maximum number of volumes for each namespace and for each pass.
 func TestVolumesAreBounded(t *testing.T) {
 	s := bareState(40, 40)
 	if a := Plan(s); len(a.Follow.Create) != maxCreate || !a.Follow.More || a.Follow.TooMany != "" {

@@ -12,8 +12,9 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// originServer checks what can be checked before nginx resolves a name: Services, names in the cluster's domain, and
-// addresses. The agent, and a NetworkPolicy for the pods' egress, limit the addresses to which other names resolve.
+// originServer checks the origins that can be checked before nginx resolves a name. These are Services, names in the
+// cluster's domain, and addresses. For other names, the agent refuses denied addresses when it resolves the name, and a
+// NetworkPolicy limits the pods' egress.
 func (p Policy) originServer(s v1alpha1.OriginServer, namespace string, at *field.Path) field.ErrorList {
 	if s.Service != nil {
 		return p.originService(s.Service.Name, ptr.Deref(s.Service.Namespace, namespace), namespace, at.Child("service"))

@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// annotations returns errors for the keys that are not allowed. setting names the chart's value and the operator's
-// flag that can allow them.
+// annotations returns an error for each key that is not allowed. The parameter setting is a text that names the chart's
+// value and the operator's flag with which keys are allowed.
 func annotations(values map[string]string, allowed []string, at *field.Path, setting string) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -25,7 +25,8 @@ func annotations(values map[string]string, allowed []string, at *field.Path, set
 	return errs
 }
 
-// matchesAny returns true for a text that is in a list, or that begins like an entry that ends with *.
+// matchesAny returns true if a text equals an entry of the list. For an entry that ends with *, the text must only
+// begin with the part before the *.
 func matchesAny(list []string, text string) bool {
 	return slices.ContainsFunc(list, func(entry string) bool {
 		if beginning, isPrefix := strings.CutSuffix(entry, "*"); isPrefix {
@@ -35,7 +36,8 @@ func matchesAny(list []string, text string) bool {
 	})
 }
 
-// antiAffinity returns errors for the required terms that keep pods of other namespaces away.
+// antiAffinity returns an error for each required anti-affinity term that keeps away pods of namespaces that the policy
+// does not allow.
 func (p Policy) antiAffinity(cacheNode *v1alpha1.CacheNode, at *field.Path) field.ErrorList {
 	affinity := cacheNode.Spec.Pod.Affinity
 	if affinity == nil || affinity.PodAntiAffinity == nil || slices.Contains(p.AntiAffinityNamespaces, anything) {

@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// Policy is what the owner of a cluster allows the authors of CacheNodes to ask for. An empty list of allowed values
-// allows nothing. Policy is safe for concurrent use as long as nobody changes it.
+// Policy describes what the owner of a cluster allows in CacheNodes. An empty list of allowed values allows nothing.
+// Policy is safe for concurrent use as long as nobody changes it.
 type Policy struct {
 	// LocalPathPrefixes are the folders on nodes whose direct subfolders may be disks, such as /mnt, without a slash at
 	// the end. No prefix is inside another prefix.
@@ -26,16 +26,16 @@ type Policy struct {
 	Images []string
 	// PriorityClasses are the names that pod.priorityClassName may have.
 	PriorityClasses []string
-	// DeniedTolerations are the keys of taints that pods must not tolerate. If the list is not empty, a toleration
-	// without a key, which tolerates every taint, is refused too.
+	// DeniedTolerations are the keys of taints that pods must not tolerate. A toleration without a key tolerates every
+	// taint. If the list is not empty, such a toleration is refused too.
 	DeniedTolerations []string
 	// PodAnnotations and ServiceAnnotations are the keys that pod.annotations and service.annotations may have. An entry
-	// that ends with * stands for all keys that begin like it. Controllers of a cluster grant rights by annotations,
-	// such as a cloud identity, a network or an address.
+	// that ends with * stands for all keys that begin with the text before the *. The keys are limited because annotations
+	// can grant rights: controllers in a cluster read them to assign a cloud identity, a network or an address.
 	PodAnnotations, ServiceAnnotations []string
-	// AntiAffinityNamespaces are the namespaces against whose pods the pods of a CacheNode may require anti-affinity, in
-	// addition to its own namespace. The scheduler then also keeps new pods of these namespaces off the nodes on
-	// which the CacheNode's pods run. "*" allows all.
+	// AntiAffinityNamespaces are the namespaces that the required anti-affinity of a CacheNode's pods may name, in
+	// addition to the CacheNode's own namespace. Such an anti-affinity also works in the other direction. The scheduler
+	// then keeps new pods of these namespaces off the nodes on which the CacheNode's pods run. "*" allows all.
 	AntiAffinityNamespaces []string
 	// OriginNamespaces are the namespaces whose Services may be the origin of a CacheNode in another namespace. "*"
 	// allows all.
@@ -46,7 +46,7 @@ type Policy struct {
 	ClusterDomain string
 }
 
-// DefaultPolicy returns what the operator allows unless its flags say otherwise.
+// DefaultPolicy returns the policy that the operator uses if no flag changes it.
 func DefaultPolicy() Policy {
 	return Policy{
 		LocalPathPrefixes: []string{"/mnt"},
@@ -56,9 +56,9 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// NoOrigin are the address ranges that no origin has a good reason to use. These are the addresses of the pod itself,
-// link-local addresses, and addresses that do not belong to a single host. Cloud providers use link-local addresses
-// for the credentials of machines.
+// NoOrigin are the address ranges that no origin may use. These are the addresses of the pod itself, link-local
+// addresses, and addresses that do not belong to a single host. Link-local addresses are not allowed because cloud
+// providers use them to serve credentials to machines.
 var NoOrigin = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("127.0.0.0/8"),
@@ -85,7 +85,7 @@ func (p Policy) Check() error {
 	return nil
 }
 
-// Violations returns errors for what a CacheNode asks for beyond the policy.
+// Violations returns an error for each part of a CacheNode that the policy does not allow.
 func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
@@ -104,9 +104,9 @@ func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	return append(errs, p.pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
-// AllowsLocalPath returns true for a folder that may be a disk. The folder must be directly in an allowed folder. If
-// deeper paths were allowed, a user who can write to a disk above the folder could put a symbolic link in the path.
-// The kubelet follows such a link as root.
+// AllowsLocalPath returns true for a folder that may be a disk. The folder must be directly in an allowed folder. A
+// deeper path would not be safe: a user who can write to a disk higher in the path could replace a folder of the path
+// by a symbolic link. The kubelet follows such a link as root.
 func (p Policy) AllowsLocalPath(name string) bool {
 	return path.Clean(name) == name && slices.Contains(p.LocalPathPrefixes, path.Dir(name))
 }
@@ -152,8 +152,8 @@ func (p Policy) deniesToleration(t corev1.Toleration) bool {
 	return len(p.DeniedTolerations) > 0 && (t.Key == "" || slices.Contains(p.DeniedTolerations, t.Key))
 }
 
-// allowsImage compares repositories by their full names. "nginx" is therefore docker.io/library/nginx. If an allowed
-// name does not end with a slash, a longer name that begins with it is not allowed.
+// allowsImage compares the full names of repositories, so "nginx" means docker.io/library/nginx. If an allowed name
+// does not end with a slash, it allows only this name, and no longer name that begins with it.
 func (p Policy) allowsImage(image string) bool {
 	if slices.Contains(p.Images, anything) {
 		return true

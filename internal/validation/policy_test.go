@@ -216,13 +216,14 @@ spec:
 	}
 }
 
-// apart returns a pod that must be apart from others.
+// apart returns the field spec.pod with a required anti-affinity, as YAML. namespaces contains the fields that select
+// the namespaces.
 func apart(namespaces string) string {
 	return "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
 		"[{topologyKey: kubernetes.io/hostname, labelSelector: {}, " + namespaces + "}]}}}"
 }
 
-// TestAllowsLocalPath checks that the policy itself refuses paths that the schema does not let through either.
+// TestAllowsLocalPath checks that the policy itself refuses paths that the schema already refuses.
 func TestAllowsLocalPath(t *testing.T) {
 	p := validation.DefaultPolicy()
 	for path, want := range map[string]bool{

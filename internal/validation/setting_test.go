@@ -19,8 +19,8 @@ func sources(t *testing.T, folder string) []string {
 	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") })
 }
 
-// TestSettingsAreNamedAsInTheChart checks that a message which names a flag of the operator also names the value of the
-// chart that sets it: most users have no flags.
+// TestSettingsAreNamedAsInTheChart checks the messages that name a flag of the operator. Each of these messages must
+// also name the chart's value that sets the flag, because most users set values and not flags.
 func TestSettingsAreNamedAsInTheChart(t *testing.T) {
 	t.Parallel()
 	deployment, err := os.ReadFile("../../charts/cachenode-operator/templates/deployment.yaml")

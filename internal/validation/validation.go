@@ -1,8 +1,8 @@
-// Package validation checks what the CRD's schema and CEL rules cannot express: sums, and rules that depend on
-// defaults in code. It is pure. Every message names the field and the remedy.
+// Package validation checks the rules that the CRD's schema and CEL rules cannot express: sums, and rules that depend
+// on defaults in the code. It is pure. Every message names the field and the remedy.
 //
-// It may import the packages that define what a spec means: effective, sites and what they import. A rule that CEL
-// can express belongs in the API instead.
+// It may import the packages that define the meaning of a spec: effective, sites, and the packages that these two
+// import. If CEL can express a rule, put the rule in the API and not here.
 package validation
 
 import (
@@ -38,11 +38,11 @@ func Validate(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	return append(errs, pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
-// Warnings returns texts about what is valid but unwise.
+// Warnings returns texts about settings that are valid but not recommended.
 func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 	var list []string
-	// Some objects still contain the former default of the schema, a list of seven items. A list of this length causes
-	// no warning.
+	// An earlier schema had a default for this field, a list of seven items, and some objects still contain this list. So
+	// a list of seven items causes no warning.
 	if s := cacheNode.Spec.Cache.UseStale; s != nil && len(s) != 7 {
 		list = append(list, "spec.cache.useStale is deprecated: "+
 			"remove it, and set in spec.cache.staleWhileRevalidate and spec.cache.staleIfError "+
@@ -56,7 +56,8 @@ func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 	return list
 }
 
-// routing checks that the number of pods that share keys is not larger than the largest number that was measured.
+// routing checks that the number of pods that share keys does not exceed fleet.MaxMembers, the largest number that has
+// been measured.
 func routing(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	replicas := ptr.Deref(spec.Replicas, 1)
 	if spec.Routing.Mode != v1alpha1.RoutingSharded || replicas <= fleet.MaxMembers {
@@ -69,12 +70,12 @@ func routing(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, d := range disks {
-		if ptr.Deref(d.StorageClassName, "") == naming.LocalClass { // created before the schema refused it
+		if ptr.Deref(d.StorageClassName, "") == naming.LocalClass { // the object is older than the schema's rule
 			errs = append(errs, field.Forbidden(path.Index(i).Child("storageClassName"),
 				naming.LocalClass+" is for the volumes that the operator makes: "+
 					"remove the disk and add one with another name and localPath or another class"))
 		}
-		if d.Name == "memory" { // created before the schema refused this name
+		if d.Name == "memory" { // the object is older than the schema's rule
 			errs = append(errs, field.Forbidden(path.Index(i).Child("name"),
 				"memory is what the memory tier is called: remove the disk and add it with another name"))
 		}
@@ -107,7 +108,7 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 }
 
 // memoryTier checks the tier's durations, and its size against the memory limit and request. The pages of the tier
-// count towards the limit. The kernel cannot reclaim them, unlike the pages of the page cache.
+// count towards the memory limit. Unlike the pages of the page cache, the kernel cannot reclaim them.
 func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path = path.Child("memoryTier")

@@ -23,9 +23,9 @@ import (
 // patience is the time limit for the start and for the stop of an API server. It is long enough for a busy machine.
 const patience = time.Minute
 
-// Start starts an API server with our CRDs and the CRDs at the paths in definitions. It stops the API server when the
-// test ends. KUBEBUILDER_ASSETS names the folder with the binaries of the API server and etcd; make test-unit sets
-// this variable from hack/envtest-assets.
+// Start starts an API server with CacheNode's CRDs and with the CRDs at the paths in definitions. It stops the API
+// server when the test ends. KUBEBUILDER_ASSETS names the folder with the binaries of the API server and etcd; make
+// test-unit sets this variable from hack/envtest-assets.
 func Start(t testing.TB, definitions ...string) *rest.Config {
 	t.Helper()
 	env, config := begin(t, definitions)
@@ -41,8 +41,8 @@ func Start(t testing.TB, definitions ...string) *rest.Config {
 func begin(t testing.TB, definitions []string) (*envtest.Environment, *rest.Config) {
 	t.Helper()
 	env, config, err := start(definitions)
-	// envtest fails if the namespace default does not exist five seconds after the first answer of the API server. We
-	// cannot change this time limit, and on a busy machine the API server can be too slow, so begin tries again.
+	// envtest fails if the namespace "default" does not exist five seconds after the first answer of the API server. This
+	// time limit cannot be changed, and on a busy machine the API server can be too slow. So begin tries again.
 	for range 5 {
 		if err == nil {
 			break

@@ -39,8 +39,8 @@ type shared struct {
 	own   map[types.UID]bool
 }
 
-// Run runs the tests of a package that uses Shared. The TestMain of the package calls it. At the end, it stops the
-// API servers.
+// Run runs the tests of a package that uses Shared, and then stops the API servers. The TestMain of the package calls
+// it.
 func Run(m *testing.M) int {
 	pool.open = true
 	code := m.Run()
@@ -53,9 +53,9 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Shared returns an API server with our CRDs, for a test that neither changes these CRDs nor creates namespaces. It
-// uses an API server of an earlier test if one is idle, because a new API server takes seconds to start and to stop.
-// The API server is as empty as a new one.
+// Shared returns an API server with CacheNode's CRDs. The test must not change these CRDs and must not create
+// namespaces. If the API server of an earlier test is idle, Shared returns this server, because a new one takes seconds
+// to start and to stop. The returned API server contains no objects of earlier tests.
 func Shared(t testing.TB) *rest.Config {
 	t.Helper()
 	if !pool.open {
@@ -90,7 +90,7 @@ func take() *shared {
 	return s
 }
 
-// remember stores the kinds and the objects that a new API server has.
+// remember stores the kinds that a new API server knows, and the objects that it contains.
 func (s *shared) remember() (err error) {
 	if s.client, err = metadata.NewForConfig(s.config); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s *shared) remember() (err error) {
 		}
 		for _, kind := range list.APIResources {
 			// These kinds are left out. The API server itself creates and deletes leases and the addresses of Services. A
-			// deleted namespace would stay, because no controller runs that could finish its deletion.
+			// namespace cannot be deleted here, because the controller that completes the deletion does not run.
 			if slices.Contains([]string{"leases", "ipaddresses", "namespaces"}, kind.Name) ||
 				!slices.Contains(kind.Verbs, "list") || !slices.Contains(kind.Verbs, "delete") {
 				continue
@@ -142,14 +142,15 @@ func (s *shared) each(version string, f func(schema.GroupVersionResource, metav1
 	return nil
 }
 
-// empty deletes the objects that a test has created, and their finalizers, until none of these objects is left.
+// empty deletes the objects that a test has created. It also removes their finalizers, and waits until none of these
+// objects is left.
 func (s *shared) empty(t testing.TB) {
 	t.Helper()
 	for _, version := range []string{"", "0"} {
 		await.Until(t, func() string {
 			left := ""
 			err := s.each(version, func(kind schema.GroupVersionResource, o metav1.PartialObjectMetadata) error {
-				isSystem := strings.HasPrefix(o.Namespace, "kube-") || o.Name == "kubernetes" // may be created late
+				isSystem := strings.HasPrefix(o.Namespace, "kube-") || o.Name == "kubernetes" // may be created only now
 				if isSystem || s.own[o.UID] {
 					return nil
 				}

@@ -1,5 +1,5 @@
-// Package argocd runs the health check for Argo CD that is in docs/gitops. It uses the same Lua interpreter as Argo
-// CD.
+// Package argocd runs the health check for Argo CD whose script is in docs/gitops. It uses the same Lua interpreter as
+// Argo CD.
 package argocd
 
 import (
@@ -14,8 +14,8 @@ import (
 // Health is the result of the health check. Argo CD shows its status and its message for an object.
 type Health struct{ Status, Message string }
 
-// Check returns the health of a CacheNode. object is the CacheNode in the form that the API server returns. As in
-// Argo CD, the script can use Lua's libraries for tables, strings and mathematics, and cannot access the operating
+// Check returns the health of a CacheNode. The parameter object is the CacheNode as the API server returns it. The
+// script can use Lua's libraries for tables, strings and mathematics. As in Argo CD, it cannot access the operating
 // system.
 func Check(object map[string]any) (Health, error) {
 	_, file, _, _ := runtime.Caller(0)

@@ -6,8 +6,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestHealthFollowsConditions has one object for each path through the script. controllers and test/e2e run the script
-// on what the operator writes.
+// TestHealthFollowsConditions checks the health of one object for each path through the script. The tests in
+// controllers and test/e2e run the script on objects that the operator has written.
 func TestHealthFollowsConditions(t *testing.T) {
 	for name, test := range map[string]struct {
 		object, status, message string

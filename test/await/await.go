@@ -13,7 +13,8 @@ const Patience = 5 * time.Minute
 // interval is the time between two checks.
 const interval = 10 * time.Millisecond
 
-// True waits until is returns true. problem is the message of the failure if is does not return true in time.
+// True waits until the function is returns true. problem is the message of the failure if the function does not return
+// true in time.
 func True(t testing.TB, problem string, is func() bool) {
 	t.Helper()
 	Until(t, func() string {
@@ -24,7 +25,8 @@ func True(t testing.TB, problem string, is func() bool) {
 	})
 }
 
-// Until waits until missing returns "". Any other result of missing describes what is still wrong.
+// Until waits until the function missing returns "". Any other result of this function describes the problem that still
+// exists.
 func Until(t testing.TB, missing func() string) {
 	t.Helper()
 	deadline := Deadline()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// failing is a test that notes its failure.
+// failing is a test that records its failure.
 type failing struct {
 	testing.TB
 	failure string
@@ -17,7 +17,8 @@ func (f *failing) Helper() {}
 
 func (f *failing) Fatalf(format string, _ ...any) { f.failure = format; panic(f) }
 
-// fails calls a function that waits for what does not come, and returns how long it has waited.
+// fails calls a function that waits for something that never happens. It checks that the function makes the test fail,
+// and returns how long the function has waited.
 func fails(t *testing.T, wait func(testing.TB)) (waited time.Duration) {
 	t.Helper()
 	f, begun := &failing{TB: t}, time.Now()

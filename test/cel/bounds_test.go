@@ -50,10 +50,10 @@ func TestEverythingIsBounded(t *testing.T) {
 	}
 }
 
-// TestCharactersOfNginxSyntaxAreRefused tries characters with a meaning in nginx's syntax in every string that a user
-// writes and that is printed in nginx.conf. Each must be refused.
+// TestCharactersOfNginxSyntaxAreRefused tests every field whose text a user writes and nginx.conf contains. Each of
+// these fields must refuse characters that have a meaning in nginx's syntax.
 func TestCharactersOfNginxSyntaxAreRefused(t *testing.T) {
-	values := map[string]string{ // the value of a field by its path; %s is the place of the bad string
+	values := map[string]string{ // the values of the fields, by path; the bad string replaces %s
 		"disks":                  `[{name: %s, size: 1Gi}]`,
 		"origin.hostHeader":      `%s`,
 		"hosts":                  `[%s]`,

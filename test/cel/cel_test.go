@@ -1,5 +1,5 @@
-// Package cel tries every rule of the CRD on a real API server and in the plugin's offline validation, which must
-// agree.
+// Package cel tests every rule of the CRD on a real API server and in the plugin's offline validation. Both must give
+// the same result.
 package cel
 
 import (
@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// base is a valid CacheNode; the cases set fields of it.
+// base is a valid CacheNode. Each test case changes some of its fields.
 const base = `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
@@ -31,7 +31,8 @@ spec:
   origin: {servers: [{host: origin.example.com}]}
 `
 
-// object returns base with fields of spec set. fields has YAML values by path; "-" removes a field.
+// object returns base with changed fields of the spec. The parameter fields maps the path of each changed field to its
+// value as YAML; "-" removes the field.
 func object(t *testing.T, name string, fields map[string]string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -55,7 +56,7 @@ func object(t *testing.T, name string, fields map[string]string) *unstructured.U
 	return u
 }
 
-// whole turns YAML's floats into integers, which is what unstructured objects hold.
+// whole converts floats, which the YAML parser returns, to integers, because unstructured objects contain integers.
 func whole(value any) any {
 	switch v := value.(type) {
 	case float64:
@@ -76,7 +77,7 @@ type fields = map[string]string
 
 var refused = map[string]struct {
 	fields fields
-	want   string // in the error
+	want   string // a part of the error
 }{
 	"no disks": {fields{"disks": "[]"}, "spec.disks"},
 	"33 disks": {fields{"disks": manyDisks(33)}, "spec.disks"},
@@ -207,7 +208,7 @@ var refused = map[string]struct {
 	"both lists":   {fields{"cache.query": "{drop: [a], keep: [b]}"}, "give either drop or keep"},
 	"neither list": {fields{"cache.query": "{}"}, "give either drop or keep"},
 	"33 arguments": {fields{"cache.query": "{drop: " + names(33, 10) + "}"}, "spec.cache.query.drop"},
-	"arguments that nginx refuses": { // as it takes 4096 bytes of a regular expression
+	"arguments that nginx refuses": { // because it accepts regular expressions of at most 4096 bytes
 		fields{"cache.query": "{keep: " + names(32, 62) + "}"}, "keep: has more than 1024 characters together",
 	},
 	"a star in the middle": {
@@ -516,7 +517,7 @@ var accepted = map[string]fields{
 	},
 }
 
-// names returns n names in a list, each with two digits after so many letters. headers are n headers with values.
+// names returns a list of n names as YAML. Each name has the given number of letters, followed by two digits.
 func names(n, letters int) string {
 	list := make([]string, n)
 	for i := range n {

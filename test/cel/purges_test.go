@@ -17,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// texts returns n texts of so many bytes, which begin alike.
+// texts returns n different texts with the given number of bytes. All of them start with the text begin.
 func texts(n, bytes int, begin string) []string {
 	list := make([]string, n)
 	for i := range n {
@@ -29,8 +29,8 @@ func texts(n, bytes int, begin string) []string {
 
 const url = "https://www.example.com/"
 
-// TestPurgesAreBounded checks that a CachePurge of any size within its limits is accepted, and that a larger one is
-// refused with a message that says what to do, not for what its check costs.
+// TestPurgesAreBounded checks that the API server accepts a CachePurge of any size within the limits. A larger
+// CachePurge must be refused with a message that says what to do. The cost limit of CEL rules must not be the reason.
 func TestPurgesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := apiserver.Client(t, apiserver.Shared(t))
@@ -75,7 +75,8 @@ func TestPurgesAreBounded(t *testing.T) {
 	}
 }
 
-// fourBytes returns n tags of 256 letters with four bytes each: the schema counts letters.
+// fourBytes returns n tags of 256 characters, of which 252 take four bytes each. The maximum length in the schema
+// counts characters and not bytes.
 func fourBytes(n int) []string {
 	list := make([]string, n)
 	for i := range n {
@@ -84,8 +85,8 @@ func fourBytes(n int) []string {
 	return list
 }
 
-// TestStoredObjectsStayValid checks that objects from before a limit can still be changed in every other field, and get
-// a status: the API server does not check again what stays as it is (ratcheting).
+// TestStoredObjectsStayValid checks objects that were stored before a limit existed. Other fields of such an object,
+// and its status, can still be changed, because the API server does not check unchanged fields again (ratcheting).
 func TestStoredObjectsStayValid(t *testing.T) {
 	t.Parallel()
 	c := apiserver.Client(t, apiserver.Start(t))
@@ -101,7 +102,7 @@ func TestStoredObjectsStayValid(t *testing.T) {
 	eventually(t, func() error { return c.Create(ctx, cp) })
 	eventually(t, func() error { return c.Create(ctx, cacheNode) })
 	restore()
-	eventually(t, func() error { // the new definitions are in force
+	eventually(t, func() error { // until the restored definitions take effect
 		for _, o := range []client.Object{
 			&v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}, Spec: cp.Spec},
 			object(t, "b", fields{"cache.query": "{drop: " + names(64, 60) + "}"}),
@@ -128,7 +129,7 @@ func TestStoredObjectsStayValid(t *testing.T) {
 			t.Errorf("%s: %.300v", name, err)
 		}
 	}
-	// What is edited has to keep the limit.
+	// A field that is edited must respect the limit.
 	if err := patch(cacheNode, `{"spec":{"cache":{"query":{"drop":`+quoted(63)+`}}}}`); !apierrors.IsInvalid(err) {
 		t.Errorf("63 long names: %v", err)
 	}
@@ -140,8 +141,9 @@ func TestStoredObjectsStayValid(t *testing.T) {
 // quoted returns n long names as JSON.
 func quoted(n int) string { return `["` + strings.Join(texts(n, 62, "n"), `","`) + `"]` }
 
-// withoutLimits takes the limits of lists together and the rules on headers' names from the definitions, as in a
-// version that had none, and returns a function that restores them.
+// withoutLimits removes some limits and rules from the definitions, as if they came from an older version. These are
+// the limits on the total size of lists, and the rules on the names of headers. It returns a function that restores the
+// definitions.
 func withoutLimits(t *testing.T, c client.Client) (restore func()) {
 	t.Helper()
 	if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {
@@ -197,7 +199,8 @@ func unbound(s *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// eventually waits until f returns no error: the API server takes changed definitions into use a moment later.
+// eventually waits until f returns no error. This is needed because the API server uses changed definitions only after
+// a moment.
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
 	await.Until(t, func() string {

@@ -1,4 +1,5 @@
-// Package chart has a real API server check what the Helm chart and config/ render, see test/chart/check.
+// Package chart lets a real API server check the objects that the Helm chart and config/ render. The script
+// test/chart/check runs these tests.
 package chart
 
 import (
@@ -90,7 +91,8 @@ func TestAPIServerAcceptsRenderedManifests(t *testing.T) {
 	}
 }
 
-// TestSamePermissions checks that the chart and config/ grant the same permissions, and none by a wildcard.
+// TestSamePermissions checks that the chart and config/ grant the same permissions, and that no permission contains a
+// wildcard.
 func TestSamePermissions(t *testing.T) {
 	chart, kustomize := rules(t, read(t, "defaults")), rules(t, read(t, "kustomize"))
 	if diff := cmp.Diff(chart, kustomize); diff != "" {
@@ -105,7 +107,8 @@ func TestSamePermissions(t *testing.T) {
 	}
 }
 
-// rules returns the rules of all roles except the roles for others: for reading metrics, for users, and for helm test.
+// rules returns the rules of all roles that the operator has. It leaves out the roles of others: for reading metrics,
+// for users, and for helm test.
 func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var all []rbacv1.PolicyRule
@@ -131,7 +134,7 @@ func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRu
 	return all
 }
 
-// aggregated returns true for a role that is added to one of the cluster's.
+// aggregated returns true for a role whose rules Kubernetes adds to a default role of the cluster.
 func aggregated(object *unstructured.Unstructured) bool {
 	for label := range object.GetLabels() {
 		if strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-") {
@@ -141,8 +144,9 @@ func aggregated(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// TestScopedPermissions checks an operator for some namespaces: its Roles in these namespaces have all rights for
-// resources in a namespace, and its ClusterRoles have only rights for what is in no namespace.
+// TestScopedPermissions checks the permissions of an operator that watches only some namespaces. Its Roles in these
+// namespaces grant all rights for namespaced resources. Its ClusterRoles grant only rights for resources that are in no
+// namespace.
 func TestScopedPermissions(t *testing.T) {
 	count := map[string]int{}
 	for _, object := range read(t, "everything") {
@@ -168,16 +172,17 @@ func TestScopedPermissions(t *testing.T) {
 			}
 		}
 	}
-	// Two namespaces are watched. That of the release, "test", also has the rights for the lease. Two of the
-	// ClusterRoles' rights are those of the endpoint for purges.
+	// The operator watches two namespaces. In the release's namespace "test", there are three more rights, which leader
+	// election needs. Two of the ClusterRoles' rights belong to the endpoint for purges.
 	inOther, in := count["Role cachenode-system"], count["Role test"]
 	if inOther == 0 || in != inOther+3 || count["ClusterRole "] != 11 {
 		t.Errorf("resources by kind and namespace: %v", count)
 	}
 }
 
-// TestNginxImage checks that chart and operator agree on the nginx of CacheNodes without an image, and that it is the
-// oldest one without a known hole: a higher floor raises both.
+// TestNginxImage checks that the chart and the operator have the same default image of nginx. The version of this image
+// must be agentapi.MinNginx, the oldest version without a known security hole. So whoever raises MinNginx must also
+// raise both defaults.
 func TestNginxImage(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../charts/cachenode-operator/values.yaml")

@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// Users as Kubernetes names them. The chart is rendered as release "test" in namespace "test".
+// These are the names of users in Kubernetes. The chart is rendered as release "test" in namespace "test".
 const (
 	tenant      = "mallory"
 	operator    = "system:serviceaccount:test:test-cachenode-operator"
@@ -27,7 +27,8 @@ const (
 	binder      = "system:serviceaccount:kube-system:persistent-volume-binder"
 )
 
-// policies starts an API server with what the chart renders by default, and returns clients for users.
+// policies starts an API server with the admission policies and cluster roles that the chart renders by default. It
+// returns a client for an administrator, and a function that returns a client for a user.
 func policies(t *testing.T) (admin client.Client, as func(user string) client.Client) {
 	t.Helper()
 	config := apiserver.Start(t)
@@ -67,7 +68,8 @@ func create(t *testing.T, c client.Client, object client.Object) {
 	}
 }
 
-// localClaim returns a claim as the StatefulSet of CacheNode tenant/edge makes it.
+// localClaim returns a claim like the claims that the StatefulSet of the CacheNode tenant/edge creates. change changes
+// the claim; nil for no change.
 func localClaim(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "disk1-edge-0", Namespace: "tenant", Labels: naming.Labels("edge")},
@@ -88,7 +90,8 @@ func localClaim(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVo
 	return claim
 }
 
-// TestClaims checks that a claim of the operator's class gets only volumes of its own CacheNode, whoever makes it.
+// TestClaims checks that a claim with the operator's StorageClass can get only volumes of its own CacheNode, no matter
+// who creates the claim.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	admin, as := policies(t)
@@ -132,7 +135,7 @@ func TestClaims(t *testing.T) {
 		})
 	}
 
-	// Later only the binder may name the volume.
+	// After the creation of a claim, only the volume binder may set the name of the volume.
 	ctx := context.Background()
 	create(t, admin, localClaim(nil))
 	update := func(user string, change func(*corev1.PersistentVolumeClaim)) error {
@@ -149,7 +152,7 @@ func TestClaims(t *testing.T) {
 	check(t, update(tenant, func(c *corev1.PersistentVolumeClaim) { c.Annotations = map[string]string{"a": "b"} }), "")
 }
 
-// isRefused waits until the API server refuses what it should, as policies take effect a moment after they were made.
+// isRefused waits until the API server refuses an object. New policies take effect only after a moment.
 func isRefused(t *testing.T, c client.Client, object client.Object) {
 	t.Helper()
 	await.Until(t, func() string {
@@ -170,8 +173,8 @@ func check(t *testing.T, err error, want string) {
 	}
 }
 
-// TestWrites checks that the policy keeps the operator from writing the pods, Secrets and volumes of others, for which
-// it has the rights.
+// TestWrites checks that the policy prevents the operator from writing pods, Secrets and volumes of others, although
+// the operator's roles allow this.
 func TestWrites(t *testing.T) {
 	t.Parallel()
 	admin, as := policies(t)
@@ -220,6 +223,6 @@ func TestWrites(t *testing.T) {
 			}
 		})
 	}
-	// The operator's class of volumes is the one object that is shared.
+	// The operator's StorageClass is the only object that all CacheNodes share.
 	check(t, as(operator).Create(ctx, manifest.LocalClass(), client.DryRunAll), "")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// TestVolumes checks which folders of nodes the operator may offer to pods, although it has the right to create any
-// volume.
+// TestVolumes checks which folders of nodes the policy allows in the operator's volumes, although the operator's roles
+// allow it to create any volume.
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	_, as := policies(t)
@@ -84,8 +84,8 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestPodsOfHosts checks that the operator creates no pods that mount folders of nodes past a volume, and that it can
-// still write a StatefulSet to which somebody else has added one.
+// TestPodsOfHosts checks that the policy prevents the operator from creating pods with hostPath volumes. If somebody
+// else has added such a volume to a StatefulSet, the operator can still write other fields of the StatefulSet.
 func TestPodsOfHosts(t *testing.T) {
 	t.Parallel()
 	admin, as := policies(t)

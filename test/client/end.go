@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// endLoads sends SIGTERM to all processes that run "client load", and fails if there is none.
+// endLoads sends SIGTERM to all processes that run "client load". It returns an error if there is no such process.
 func endLoads(proc string) error {
 	files, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "cmdline"))
 	if err != nil {

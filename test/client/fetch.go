@@ -22,7 +22,7 @@ type fetcher struct {
 	client *http.Client
 }
 
-// newFetcher returns a client that reports a request that was sent twice as an error, see do.
+// newFetcher returns a client that reports an error if a request was sent twice; see do.
 func newFetcher(base, host string, keepalive bool, timeout time.Duration) *fetcher {
 	return &fetcher{base: base, host: host, client: &http.Client{
 		Timeout: timeout,
@@ -45,9 +45,9 @@ func (f *fetcher) fetch(path string) report.Result {
 }
 
 // do fetches path, and checks the response. If a server has closed a keepalive connection, Go's transport sends the
-// request again. That would hide a failure from the tests, so do returns an error if a request got two connections. A
-// request with a body would not be sent again. But under load, the transport cannot always tell whether a body is
-// empty, and sends it in chunks.
+// request again. That would hide a failure from the tests, so do returns an error if a request used two connections.
+// The transport does not repeat a request with a body, but a body is no solution here. Under load, the transport cannot
+// always tell whether the body is empty, and then sends it in chunks.
 func (f *fetcher) do(path string, r *report.Result) error {
 	connections := 0
 	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{

@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
-// TestSentAgain checks that the client reports a request that Go's transport has sent again, because the server had
-// closed the connection.
+// TestSentAgain checks a request that Go's transport sends again because the server has closed the connection. The
+// client must report an error for it.
 func TestSentAgain(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32

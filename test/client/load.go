@@ -24,7 +24,7 @@ type load struct {
 // ended.
 func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	for _, path := range l.paths {
-		_, _ = sumOf(path) // so that no worker waits for a sum; the request for path returns the same error
+		_, _ = sumOf(path) // so that no worker waits for a sum; an error appears again in the request for path
 	}
 	results := make(chan timed, 1024)
 	begun := time.Now()
@@ -53,7 +53,7 @@ func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	return results
 }
 
-// timed is a result, with the time from the beginning of the load to this result.
+// timed is a result with the time at which it arrived, measured from the start of the load.
 type timed struct {
 	report.Result
 	at time.Duration
@@ -87,8 +87,8 @@ func sumUp(results <-chan timed) report.Summary {
 	return s
 }
 
-// quantile returns the time within which the given share of the requests ended; 0 if there were no requests. It sorts
-// times.
+// quantile returns the time within which the given share of the requests ended; 0 if there were no requests. It changes
+// the order of times.
 func quantile(times []float64, share float64) float64 {
 	if len(times) == 0 {
 		return 0

@@ -1,5 +1,6 @@
 // Command client is the HTTP client of the tests and the demo. It never retries, and checks the status and every byte
-// of each response. The bytes of objects below /versions change, so the client reports their version instead.
+// of each response. Objects below /versions change, so the client does not check their bytes, and reports their version
+// instead.
 //
 //	client wait
 //	    does nothing until a signal: it keeps a pod running in which the other verbs are run

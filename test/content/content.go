@@ -1,5 +1,5 @@
-// Package content generates the bodies that the test origin serves. A body depends only on the path, so that a client
-// can check every byte without asking the origin.
+// Package content generates the bodies that the test origin serves. A body depends only on its path. So a client can
+// check every byte without a request to the origin.
 package content
 
 import (

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// release, operatorNamespace and chart are those that test/cluster/install uses.
+// release, operatorNamespace and chart have the same values as in test/cluster/install.
 const (
 	release           = "cachenode-operator"
 	operatorNamespace = "cachenode-system"
@@ -41,13 +41,14 @@ func tryHelm(args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// operatorKubectl runs kubectl in the operator's namespace and returns what it prints.
+// operatorKubectl runs kubectl in the operator's namespace and returns its output.
 func operatorKubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	return kubectl(t, "", append([]string{"--namespace", operatorNamespace}, args...)...)
 }
 
-// install installs the operator from a chart, or upgrades it to that chart, with the image of the tests.
+// install installs the operator from a chart, or upgrades the operator to this chart. It uses the operator image of the
+// tests.
 func install(t *testing.T, from string, sets ...string) {
 	t.Helper()
 	args := []string{
@@ -60,7 +61,8 @@ func install(t *testing.T, from string, sets ...string) {
 	helm(t, args...)
 }
 
-// restoresOperator installs the operator as other tests expect it, when the test has ended.
+// restoresOperator registers a cleanup. When the test ends, the cleanup installs the operator in the way that other
+// tests expect.
 func restoresOperator(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -83,13 +85,13 @@ func execute(t *testing.T, command string, args ...string) string {
 	return stdout.String()
 }
 
-// TestChart uninstalls the operator, installs the first version of the chart, upgrades and rolls back, all while a
-// CacheNode serves.
+// TestChart uninstalls the operator, installs the first version of the chart, upgrades it, and rolls it back. During
+// all these steps, a CacheNode serves requests.
 func TestChart(t *testing.T) {
 	cluster(t, "recycle")
 	s := newSuite(t)
 	restoresOperator(t)
-	kubectl(t, "", "apply", "-f", apart(t)) // the first version knows no other
+	kubectl(t, "", "apply", "-f", apart(t)) // the first version knows only pods that do not share keys
 	s.current(t)
 	before := uids(s.cachePods(t))
 	load := s.load(t, objects[:150])
@@ -108,7 +110,7 @@ func TestChart(t *testing.T) {
 		{"a rollback removes them", rollsBack},
 		{"helm test succeeds", func(t *testing.T, _ *suite) {
 			install(t, chart)
-			// helm test succeeds for a chart without tests too.
+			// helm test also succeeds if a chart has no tests, so the output must name the test.
 			out := helm(t, "test", release, "--timeout", "5m")
 			if !strings.Contains(out, release+"-check") || !strings.Contains(out, "Succeeded") {
 				t.Errorf("helm test says:\n%s", out)
@@ -125,15 +127,16 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// seesTo makes an edit that needs a reload, and waits until all pods run it.
+// seesTo checks that an operator is at work: it makes an edit that needs a reload, and waits until all pods run the new
+// configuration.
 func (s *suite) seesTo(t *testing.T, validity string) {
 	t.Helper()
 	must(t, edit(`{"spec":{"cache":{"valid":[{"status":[200],"for":"`+validity+`"}]}}}`))
 	s.current(t)
 }
 
-// namesWhatIsMissing asks for a monitor that no CustomResourceDefinition defines, and for a namespace that does not
-// exist.
+// namesWhatIsMissing requests a PodMonitor, for which there is no CustomResourceDefinition, and a namespace that does
+// not exist. The error must name what is missing.
 func namesWhatIsMissing(t *testing.T, _ *suite) {
 	for set, want := range map[string]string{
 		"metrics.podMonitor.enabled=true": "metrics.podMonitor.enabled: this cluster has no PodMonitor",
@@ -161,7 +164,8 @@ func uninstalls(t *testing.T, s *suite) {
 	}
 }
 
-// firstChart unpacks version 0.1.0 of the chart, removes a field of today's CRD from it, and returns its folder.
+// firstChart unpacks version 0.1.0 of the chart, removes a field from the CRD in it, and returns the chart's folder.
+// The field exists in the current CRD.
 func firstChart(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -191,7 +195,8 @@ func hasField() bool {
 	return err == nil
 }
 
-// awaitField waits until the API server knows that field, or until it no longer does if want is false.
+// awaitField waits until the API server knows the field that firstChart removes. If want is false, it waits until the
+// API server does not know this field.
 func awaitField(t *testing.T, want bool) {
 	t.Helper()
 	within(t, 30*time.Second, func() string {
@@ -218,7 +223,7 @@ func rollsBack(t *testing.T, s *suite) {
 }
 
 // watchesNamespaces creates a CacheNode in a namespace that the operator does not watch. The operator must not
-// reconcile it, and has no rights in that namespace.
+// reconcile this CacheNode, and must have no rights in its namespace.
 func watchesNamespaces(t *testing.T, s *suite) {
 	const other = "e2e-other"
 	ns := &corev1.Namespace{}

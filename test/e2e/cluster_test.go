@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// TestCluster checks what the test cluster itself promises to people and to the other tests.
+// TestCluster checks that the test cluster itself behaves as people and the other tests expect.
 func TestCluster(t *testing.T) {
 	nativeOnly(t)
 	const node, disk = "node-1", "disk9"
 	t.Run("a fault hits the disk that was added, and never the machine's own", func(t *testing.T) {
 		path := cluster(t, "fault", "add", node, disk)
 		cluster(t, "fault", "drop", node, disk)
-		const nothing = "1000000000" // no disk has so many MiB, so this would write none
+		const nothing = "1000000000" // the MiB to leave free: no disk has so many, so nothing is written
 		if _, err := tryCluster("fault", "fill", node, disk, nothing); err == nil {
 			t.Fatal("fill does not see that no disk is mounted")
 		}

@@ -108,8 +108,8 @@ func missesDisk(t *testing.T, s *suite) {
 	}
 	s.comesBack(t, p, host)
 
-	// Now the folder exists, as it usually does, and nothing is mounted on it. The pod starts and does not use the folder.
-	// It is replaced by a pod with a placeholder, so that no pod holds the folder when the disk is mounted again.
+	// In this case, the folder exists, but nothing is mounted on it. The pod starts and does not use the folder. Then the
+	// operator replaces it by a pod with a placeholder. So no pod keeps the folder in use when the disk is mounted again.
 	uid = string(p.pod(t).UID)
 	cluster(t, "fault", "exec", host, "umount", "/mnt/disk2")
 	kubectl(t, "", "delete", "pod", p.name, "--wait=false")
@@ -125,8 +125,8 @@ func missesDisk(t *testing.T, s *suite) {
 	}
 }
 
-// comesBack mounts a missing disk2 again, and waits until the pod uses it without further help. All objects that were
-// on the disk must be HITs.
+// comesBack mounts a missing disk2 again, and waits until the pod uses the disk without further actions of the test.
+// All objects that were on the disk must be HITs.
 func (s *suite) comesBack(t *testing.T, p *target, host string) {
 	t.Helper()
 	uid := string(p.pod(t).UID)
@@ -168,7 +168,7 @@ func startsBesideDead(t *testing.T, s *suite) {
 	s.checkPins(t)
 }
 
-// takesOver checks that the volumes of a deleted CacheNode are wiped before another CacheNode's nginx sees them.
+// takesOver checks that the disks of a deleted CacheNode are wiped before the nginx of another CacheNode can read them.
 func takesOver(t *testing.T, s *suite) {
 	old := s.target(t, name+"-0")
 	old.warm(t, many[:100])

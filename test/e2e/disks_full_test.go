@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
-// twoPods makes a CacheNode with a pod on two of three nodes.
+// twoPods creates a CacheNode with two pods, for which three nodes are available.
 func twoPods(t *testing.T, s *suite) {
 	kubectl(t, "", "label", "nodes", "--all", "--overwrite", label+"=true")
 	manifest := local(t, name, localDisk("disk1", ""), localDisk("disk2", ""))
@@ -23,7 +23,8 @@ func twoPods(t *testing.T, s *suite) {
 	s.current(t)
 }
 
-// fillsAll writes more than two disks can hold, at the rate at which nginx can evict on small disks.
+// fillsAll writes more data than two disks can hold. It writes slowly enough for nginx to evict old objects from the
+// small disks in time.
 func fillsAll(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
 	before := p.identity(t)
@@ -52,8 +53,8 @@ func fillsAll(t *testing.T, s *suite) {
 		limit := int(effective.MaxSize(d) >> 20)
 		t.Logf("%s: up to %d of %d MiB in the cache, now %d, limit %d, %d free",
 			disk, most[disk], size, inCache(t, p, disk), limit, free)
-		// A deleted file frees its space only when the last response from it ends, so nginx deletes further files until
-		// minFree is free: at times most of a small disk.
+		// The space of a deleted file becomes free only when the last response that reads the file ends. Until minFree is
+		// reached, nginx deletes more files. On a small disk, it can delete most of the cache in this way.
 		if most[disk] > size-int(effective.EjectBelow(d)>>20) || most[disk] < limit*3/10 {
 			t.Errorf("%s: up to %d MiB were in the cache, want a good part of the limit, %d", disk, most[disk], limit)
 		}
@@ -82,10 +83,10 @@ func fillsAll(t *testing.T, s *suite) {
 	s.current(t)
 }
 
-// inCache returns how many MiB the files on a disk have.
+// inCache returns the size of all files on a disk in MiB.
 func inCache(t *testing.T, p *target, disk string) int {
 	t.Helper()
-	// A file that goes meanwhile is no failure.
+	// A file that is deleted during the count is no failure.
 	du := inNginx(t, p.name, "sh", "-c", "du -sm "+layout.DiskDir(disk)+" 2>/dev/null || true")
 	return number(t, strings.Fields(du)[0])
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// moves edits the disks under load and compares the result with what the plugin's plan said about manifest. No request
-// fails, the keys that should not move are HITs, and those that should move are on their new disks.
+// moves edits the disks under load, and compares the result with the output of the plugin's verb plan for the manifest.
+// No request may fail. Keys that should not move must be HITs, and keys that should move must be on their new disks.
 func moves(t *testing.T, s *suite, change func(), manifest string) {
 	t.Helper()
 	p := s.target(t, name+"-0")
@@ -57,7 +57,7 @@ func moves(t *testing.T, s *suite, change func(), manifest string) {
 			t.Errorf("%s: is on %s, want %s (error %q)", r.Path, r.Disk, to, r.Error)
 		case from != to:
 			moved++
-		case agentapi.IsHit(r.Cache): // one that a change before has moved is renewed now and then
+		case agentapi.IsHit(r.Cache): // an object that an earlier edit has moved may be renewed
 			hits++
 		}
 	}
@@ -131,13 +131,13 @@ func removesDisk(t *testing.T, s *suite) {
 	}
 }
 
-// grownDisk returns disk2 with twice its size.
+// grownDisk returns disk2 with 2 GiB instead of 1 GiB.
 func grownDisk() string {
 	return strings.Replace(localDisk("disk2", `,"weight":100`), `"1Gi"`, `"2Gi"`, 1)
 }
 
-// crashesInMove deletes the last pod while a disk is added. The StatefulSet cannot create a pod while a pod of a lower
-// ordinal lacks a volume of its template.
+// crashesInMove deletes the last pod while a disk is added. In this situation, the StatefulSet controller cannot create
+// a pod as long as a pod with a lower ordinal lacks a volume of its template.
 func crashesInMove(t *testing.T, s *suite) {
 	last := s.target(t, name+"-2")
 	before := string(last.pod(t).UID)

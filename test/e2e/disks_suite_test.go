@@ -32,19 +32,21 @@ func plugin(t *testing.T, input string, args ...string) string {
 	return string(out)
 }
 
-// localDisk returns a disk with a localPath. more holds further fields, and begins with a comma unless it is empty.
+// localDisk returns a disk with a localPath, as JSON. The parameter more contains additional fields. It begins with a
+// comma unless it is empty.
 func localDisk(disk, more string) string {
 	return fmt.Sprintf(`{"name":%q,"size":"1Gi","media":"HDD","localPath":{"path":"/mnt/%s"},"health":{"timeout":"1m"}%s}`,
 		disk, disk, more)
 }
 
-// patience multiplies the times for which the tests of make test-all wait. The times are those of an idle machine, and
-// the host may take processors away.
+// patience is the factor by which make test-all extends the times for which tests wait. The times in the tests are for
+// an idle machine, but the machine's host may take processors away.
 const patience = 2
 
-// within waits until f returns "". In make test-all, the test fails with what f returns if that takes longer than
-// patience times most. In make test, no time is judged: it fails if the state does not come. Looks become rarer: most
-// calls of f ask the API server, which shares the machine with all else.
+// within waits until f returns "". In make test-all, the test fails if this takes longer than the time most multiplied
+// by patience. In make test, it waits at least for the time await.Patience, because the speed does not matter there.
+// The failure shows the last result of f. The pauses between the calls of f become longer, because most calls send a
+// request to the API server, which shares the machine with everything else.
 func within(t *testing.T, most time.Duration, f func() string) {
 	t.Helper()
 	if most *= patience; !isLong {
@@ -135,10 +137,10 @@ func (s *suite) tree(t *testing.T) shard.Tree {
 	return shard.NewPlan(effective.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree()
 }
 
-// where returns the node that the pod is on.
+// where returns the name of the pod's node.
 func (p *target) where(t *testing.T) string { return p.pod(t).Spec.NodeName }
 
-// renewed waits until the pod is ready and its UID is not the one in before.
+// renewed waits until the pod is ready and its UID differs from before.
 func (p *target) renewed(t *testing.T, before string, most time.Duration) {
 	t.Helper()
 	within(t, most, func() string {

@@ -54,11 +54,11 @@ func TestDisks(t *testing.T) {
 		}
 		return ""
 	})
-	cluster(t, "recycle") // the other tests use the same disks through the class local-disks
+	cluster(t, "recycle") // the other tests use the same disks with the StorageClass local-disks
 }
 
-// local returns a CacheNode with one pod on each node that has the label. The pods cache for themselves, as the tests
-// look at what single pods hold.
+// local returns a CacheNode with one pod on each node that has the label. The pods do not share keys, because the tests
+// check the content of single pods.
 func local(t *testing.T, name string, disks ...string) string {
 	t.Helper()
 	return fmt.Sprintf(`{"apiVersion":"cachenode.io/v1alpha1","kind":"CacheNode","metadata":{"name":%q},"spec":{
@@ -111,7 +111,7 @@ func pathIsTaken(t *testing.T, s *suite) {
 	}
 	kubectl(t, "", "delete", "cachenode", "other", "--wait")
 
-	// A folder that should be a mount point, for a CacheNode on the same nodes.
+	// Another CacheNode on the same nodes names a folder that should be a mount point but is not.
 	for _, host := range []string{"node-1", "node-2", "node-3"} {
 		cluster(t, "fault", "exec", host, "mkdir", "-p", "/mnt/folder")
 	}

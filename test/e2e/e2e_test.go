@@ -27,7 +27,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
-// TestEndToEnd follows one CacheNode, the sample, from its creation to its end. Each subtest can run alone.
+// TestEndToEnd follows the CacheNode of the sample from its creation to its deletion. Each subtest can run alone.
 func TestEndToEnd(t *testing.T) {
 	cluster(t, "recycle")
 	s := newSuite(t)
@@ -69,8 +69,8 @@ func becomesReady(t *testing.T, s *suite) {
 
 const sample = "../../config/samples/cachenode.yaml"
 
-// apart returns the name of a file with the sample, whose pods and disks cache for themselves. TestRouting is about
-// those that share keys and hand them over.
+// apart returns the name of a file with the sample, but with pods that do not share keys and without hand-overs.
+// TestRouting tests pods that share keys and hand them over.
 func apart(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(sample)
@@ -81,12 +81,12 @@ func apart(t *testing.T) string {
 	return file
 }
 
-// appliesTwice applies the sample again, client-side and server-side. Neither the defaults nor the operator's own
-// writes are a difference.
+// appliesTwice applies the sample again, client-side and server-side. kubectl must report no difference, although the
+// API server has added defaults and the operator has written to the object.
 func appliesTwice(t *testing.T, s *suite) {
 	before, sample := s.cacheNode(t), apart(t)
-	// kubectl says "configured": it sends the list of disks again, because that list has got defaults. The API server
-	// finds no difference.
+	// kubectl prints "configured". It sends the list of disks again, because the API server has added defaults to this
+	// list. The API server finds no difference.
 	kubectl(t, "", "apply", "-f", sample)
 	server := []string{"--server-side", "--field-manager=gitops", "--force-conflicts", "-f", sample}
 	for range 2 {
@@ -107,8 +107,8 @@ func appliesTwice(t *testing.T, s *suite) {
 	}
 }
 
-// scales goes to 2, 3 and 1 pods through the scale subresource, as an autoscaler does. After each step it applies a
-// manifest without replicas, which does not change the number.
+// scales sets the number of pods to 2, 3 and 1 through the scale subresource, as an autoscaler does. After each step,
+// it applies a manifest without replicas. This must not change the number of pods.
 func scales(t *testing.T, s *suite) {
 	text, err := os.ReadFile(apart(t))
 	must(t, err)
@@ -146,7 +146,7 @@ spec:
   maxReplicas: 3
 `, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, "", "delete", "hpa", name) })
-	within(t, 45*time.Second, func() string { // the autoscaler looks every 15 s
+	within(t, 45*time.Second, func() string { // the autoscaler checks every 15 s
 		if *s.cacheNode(t).Spec.Replicas != 2 {
 			return "the autoscaler does not scale:\n" + kubectl(t, "", "describe", "hpa", name)
 		}
@@ -172,7 +172,7 @@ spec:
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", "too-large") }) // its claim is deleted with it
 	const want = ": 0 of 1 pods run it, 0 are ready; too-large-0: not scheduled: "
 	const message = `jsonpath={.status.conditions[?(@.type=="Ready")].message}`
-	within(t, 30*time.Second, func() string { // the status says so after 10 s
+	within(t, 30*time.Second, func() string { // the status shows this after 10 s
 		said := kubectl(t, "", "get", "cachenode", "too-large", "-o", message)
 		if strings.Contains(said, want) && strings.Contains(said, "persistent volumes") {
 			return ""
@@ -181,8 +181,8 @@ spec:
 	})
 }
 
-// metricsNeedAuthentication asks for the operator's metrics without a token, with the token of an account that lacks
-// the right, and with the token of an account that has it.
+// metricsNeedAuthentication requests the operator's metrics in three ways: without a token, with the token of an
+// account without the right to read them, and with the token of an account with this right.
 func metricsNeedAuthentication(t *testing.T, _ *suite) {
 	kubectl(t, "", "create", "serviceaccount", "scraper")
 	kubectl(t, "", "create", "serviceaccount", "nobody")
@@ -192,7 +192,8 @@ func metricsNeedAuthentication(t *testing.T, _ *suite) {
 	t.Cleanup(func() { kubectl(t, "", "delete", "clusterrolebinding", "e2e-scraper") })
 	address := portForward(t, "cachenode-system", "service/cachenode-operator-metrics", "8443")
 
-	// The operator creates its own certificate at start. The test does not verify it, as it is about who may ask.
+	// The operator creates its own certificate when it starts. The test does not verify this certificate, because it tests
+	// only who may read the metrics.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: transport}
 	wanted := map[string]int{"": http.StatusUnauthorized, "nobody": http.StatusForbidden, "scraper": http.StatusOK}
@@ -265,7 +266,7 @@ func pluginTells(t *testing.T, s *suite) {
 		must(t, edit(`{"spec":{"monitoring":{"requestSampling":`+percent+`}}}`))
 		s.current(t)
 	}
-	sampling("100") // by default, one request in a hundred is counted, and chance decides whether a disk has one
+	sampling("100") // by default, only one request in a hundred is counted, so a disk may have none
 	defer sampling("null")
 	load := s.load(t, objects[:50])
 	top := plugin(t, "", "top", name, "--interval", "6s")

@@ -20,12 +20,12 @@ func edit(patch string) error {
 	return err
 }
 
-// edits has an edit for each class of fields (docs/concepts/changes.md), made one after another. newPods is true if the
-// edit must replace the pods.
+// edits contains an edit for each class of fields (see docs/concepts/changes.md), in the order in which they are made.
+// newPods is true if the edit must replace the pods.
 var edits = []struct {
 	class, patch string
 	newPods      bool
-	want         []string // in the configuration afterwards
+	want         []string // parts of the configuration after the edit
 }{
 	{
 		"what nginx reloads", `{"spec":{"disks":[
@@ -111,7 +111,7 @@ func editsUnderLoad(t *testing.T, s *suite) {
 	}
 }
 
-// createListenerSecret creates the Secret with the certificate that clients see.
+// createListenerSecret creates the Secret with the certificate for listen.tls.
 func createListenerSecret(t *testing.T) {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("edge.example.com", nil, nil)
@@ -122,8 +122,8 @@ func createListenerSecret(t *testing.T) {
 	kubectl(t, apply, "apply", "-f", "-")
 }
 
-// refusesBadEdits makes edits that must not take effect. The API server refuses some of them, and the operator refuses
-// the others in a condition. The pods serve meanwhile.
+// refusesBadEdits makes edits that must not take effect. The API server refuses some of them, and the operator reports
+// the others as not accepted in a condition. The pods continue to serve during all of them.
 func refusesBadEdits(t *testing.T, s *suite) {
 	disks := func(first string) string {
 		return `{"spec":{"disks":[` + first +
@@ -186,7 +186,7 @@ func refusesBadEdits(t *testing.T, s *suite) {
 	}
 }
 
-// notAccepted waits for Accepted=False with a reason and returns its message.
+// notAccepted waits until the condition Accepted is False with the given reason, and returns its message.
 func (s *suite) notAccepted(t *testing.T, reason string) string {
 	t.Helper()
 	var message string

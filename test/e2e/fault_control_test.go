@@ -16,11 +16,11 @@ import (
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
-// everything makes count keep all results.
+// everything is a filter for count that keeps all results.
 func everything(report.Result) bool { return true }
 
-// manyEdits makes ten edits that need a reload, one after another, or CACHENODE_TEST_EDITS edits (make soak). It
-// measures the time from each edit until all pods serve with it.
+// manyEdits makes ten edits that need a reload, one after another. In make soak, CACHENODE_TEST_EDITS sets the number
+// of edits. It measures the time from each edit until all pods serve with the new configuration.
 func manyEdits(t *testing.T, p *target) {
 	edits := 10
 	if text := os.Getenv("CACHENODE_TEST_EDITS"); text != "" {
@@ -74,8 +74,8 @@ func manyEdits(t *testing.T, p *target) {
 	}
 }
 
-// refusedByMaster sets a host for which the test cluster's nginx (test/cluster/native/nginx) passes nginx -t with a
-// configuration that the running master refuses.
+// refusedByMaster adds a host name that the nginx in the test cluster's image treats specially
+// (test/cluster/native/nginx). nginx -t accepts the configuration with this name, but the running master refuses it.
 func refusedByMaster(t *testing.T, p *target) {
 	good := p.cacheNode(t).Status.ConfigRevision
 	hosts := p.cacheNode(t).Spec.Hosts
@@ -114,7 +114,8 @@ func refusedByMaster(t *testing.T, p *target) {
 	p.current(t)
 }
 
-// processes returns the files in /proc of nginx's processes, and those of the agent.
+// processes returns the files in /proc that belong to nginx's processes, and the files that belong to the agent's
+// processes.
 func (p *target) processes(t *testing.T) (nginx, agent string) {
 	t.Helper()
 	list := func(pattern string) string {
@@ -169,9 +170,9 @@ func nginxPIDs(t *testing.T, pod *corev1.Pod) string {
 	return cluster(t, "fault", "pids", string(pod.UID), "nginx")
 }
 
-// checkHits fails the test if a request of a tally failed or, if nginx had the same workers throughout, if not almost
-// all were HITs. On a busy machine, the agent may take a disk for a slow one. nginx then gets other workers, without
-// that disk, and what is on it is no HIT.
+// checkHits fails the test if a request of a tally failed. If nginx had the same workers all the time, it also fails
+// the test if fewer than 99% of the requests were HITs. On a busy machine, the agent may consider a disk slow. nginx
+// then gets new workers without this disk, and requests for objects on the disk are no HITs.
 func checkHits(t *testing.T, when string, all tally, sameWorkers bool) {
 	t.Helper()
 	t.Logf("%s: %s; nginx had the same workers: %t", when, all, sameWorkers)
@@ -180,8 +181,8 @@ func checkHits(t *testing.T, when string, all tally, sameWorkers bool) {
 	}
 }
 
-// restartsNginx kills a program in a pod, and waits until another nginx answers. It returns when it saw that. It does
-// not need the API server.
+// restartsNginx kills a program in a pod, and waits until a new nginx answers. It returns the time at which it noticed
+// the first answer. It does not need the API server.
 func restartsNginx(t *testing.T, pod *corev1.Pod, program string) time.Time {
 	t.Helper()
 	uid := string(pod.UID)
@@ -197,7 +198,7 @@ func restartsNginx(t *testing.T, pod *corev1.Pod, program string) time.Time {
 		if now == "" || versionNow(pod) == "" {
 			return "no nginx answers"
 		}
-		// A new nginx does not know the origin's address at once.
+		// A new nginx needs a moment before it knows the origin's address.
 		return fetchesNow(pod, content.Path(2000, "after-"+strings.Fields(now)[0]))
 	})
 	return time.Now()
@@ -211,7 +212,7 @@ func stopsControlPlane(t *testing.T, p *target) {
 	t.Cleanup(func() { operatorKubectl(t, "scale", "deployment/cachenode-operator", "--replicas=1") }) // if a step fails
 	operatorKubectl(t, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=cachenode-operator", "--timeout=5m")
 	calm := p.load(t, many, 200, workers)
-	load := p.load(t, many, 100, workers) // begun now, because it asks the API server for the pod
+	load := p.load(t, many, 100, workers) // started now, because the start needs the API server
 	dead := p.prepareFault(t, "shutdown", "disk2")
 	cluster(t, "fault", "pause", "kube-apiserver")
 	resumed := false
@@ -225,7 +226,7 @@ func stopsControlPlane(t *testing.T, p *target) {
 	workersBefore := nginxPIDs(t, pod)
 	all := count(calm.more(t, 1000).end(), everything)
 	checkHits(t, "without operator and API server", all, workersBefore == nginxPIDs(t, pod))
-	restarted := restartsNginx(t, pod, "sh") // the container ends with it
+	restarted := restartsNginx(t, pod, "sh") // the container ends when its shell is killed
 	load.more(t, 200)
 	died, before := time.Now(), versionNow(pod)
 	dead()

@@ -20,7 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
-// cluster runs test/cluster/cluster and returns what it prints.
+// cluster runs test/cluster/cluster and returns its output.
 func cluster(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := tryCluster(args...)
@@ -36,7 +36,7 @@ func tryCluster(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// nativeOnly skips a test on kind. CONTRIBUTING.md lists these tests and what kind cannot do.
+// nativeOnly skips a test on kind. CONTRIBUTING.md lists the skipped tests, and the features that kind lacks.
 func nativeOnly(t *testing.T) {
 	t.Helper()
 	if kind := cluster(t, "kind"); kind != "native" {
@@ -44,16 +44,16 @@ func nativeOnly(t *testing.T) {
 	}
 }
 
-// soon replaces the sample's disks by disks that are used again after two good probes: by default it is ten, and twice
-// as many each time that a disk fails again soon. Those of patient count as slow after a minute, so that those of a
-// busy machine never do.
+// soon changes the sample's disks: a failed disk is used again after two successful probes. The default is ten probes,
+// and the number doubles each time that a disk soon fails again. In addition, patient sets the timeout of probes to one
+// minute, so that no disk of a busy machine counts as slow.
 var (
 	soon    = []string{"media: HDD}", "media: HDD, health: {successes: 2}}"}
 	patient = []string{"media: HDD}", "media: HDD, health: {successes: 2, timeout: 1m}}"}
 )
 
-// target is a pod whose disks or processes a test makes fail. Its load goes straight to the pod, not through the
-// Service.
+// target is a pod whose disks or processes a test causes to fail. The target's load goes directly to the pod, not
+// through the Service.
 type target struct {
 	*suite
 	name string
@@ -94,13 +94,14 @@ func (p *target) masters(t *testing.T) string {
 	return strings.Join(list, ", ")
 }
 
-// fault runs a fault of test/cluster/cluster on a disk of the pod, and returns what it prints.
+// fault runs a fault of test/cluster/cluster on a disk of the pod, and returns the output.
 func (p *target) fault(t *testing.T, fault, disk string, args ...string) string {
 	t.Helper()
 	return p.prepareFault(t, fault, disk, args...)()
 }
 
-// keysOf returns the paths in many whose objects are on a disk of the pod, and the others.
+// keysOf divides the paths of the variable many into two lists: the paths whose objects belong on the given disk of the
+// pod, and all others.
 func (p *target) keysOf(disk string) (own, others []string) {
 	for _, path := range many {
 		if p.disk(path) == disk {
@@ -112,8 +113,8 @@ func (p *target) keysOf(disk string) (own, others []string) {
 	return own, others
 }
 
-// prepareFault asks the API server now which disk of which node it is, and returns a function that runs the fault. The
-// function does not need the API server.
+// prepareFault asks the API server to which node and disk the given disk of the pod belongs. It returns a function that
+// runs the fault without the API server.
 func (p *target) prepareFault(t *testing.T, fault, disk string, args ...string) func() string {
 	t.Helper()
 	claim := &corev1.PersistentVolumeClaim{}
@@ -126,7 +127,7 @@ func (p *target) prepareFault(t *testing.T, fault, disk string, args ...string) 
 	}
 }
 
-// evict makes the next reads of all the pod's disks come from them, not from the page cache.
+// evict takes the files of all the pod's disks out of the page cache, so that the next reads come from the disks.
 func (p *target) evict(t *testing.T) {
 	t.Helper()
 	for _, disk := range p.cacheNode(t).Spec.Disks {
@@ -134,7 +135,7 @@ func (p *target) evict(t *testing.T) {
 	}
 }
 
-// report returns the pod's part of the CacheNode's status.
+// report returns the pod's item in the CacheNode's status.
 func (p *target) report(t *testing.T) v1alpha1.PodStatus {
 	t.Helper()
 	for _, pod := range p.cacheNode(t).Status.Pods {
@@ -145,7 +146,8 @@ func (p *target) report(t *testing.T) v1alpha1.PodStatus {
 	return v1alpha1.PodStatus{}
 }
 
-// state returns the reason if a disk has failed, and otherwise its state. The status does not list healthy disks.
+// state returns the reason for which a disk has failed. If the disk has not failed, it returns the disk's state. The
+// status does not list healthy disks.
 func (p *target) state(t *testing.T, disk string) string {
 	t.Helper()
 	pod := p.report(t)
@@ -162,15 +164,16 @@ func (p *target) state(t *testing.T, disk string) string {
 	return string(v1alpha1.DiskHealthy)
 }
 
-// version returns the version that the pod's nginx answers with, or "" if it does not answer. Each configuration has
-// another version.
+// version returns the version of the configuration with which the pod's nginx answers; "" if nginx does not answer.
+// Different configurations have different versions.
 func (p *target) version(t *testing.T) string {
 	t.Helper()
 	out, _ := tryKubectl("", "get", "--raw", versionPath(p.name))
 	return out
 }
 
-// versionNow returns version for a pod of which the test knows the address. It uses a new connection and no API server.
+// versionNow returns the same as version. It reads the version from the pod's address over a new connection, without
+// the API server.
 func versionNow(pod *corev1.Pod) string {
 	out, _ := tryCluster("fault", "run", pod.Spec.NodeName, "curl", "--silent", "--noproxy", "*", "--max-time", "1",
 		fmt.Sprintf("http://%s:%d/version", pod.Status.PodIP, layout.PrivatePort))
@@ -188,8 +191,8 @@ func (s *suite) probesTake(t *testing.T, timeout v1alpha1.Duration) {
 	s.current(t)
 }
 
-// fetchesNow returns "" if a pod, of which the test knows the address, answers with an object. It does not need the API
-// server.
+// fetchesNow requests an object from the pod's address, without the API server. It returns "" if the status of the
+// answer is 200.
 func fetchesNow(pod *corev1.Pod, path string) string {
 	status, _ := tryCluster("fault", "run", pod.Spec.NodeName, "curl", "--silent", "--noproxy", "*", "--max-time", "5",
 		"--header", "Host: "+name, "--output", "/dev/null", "--write-out", "%{http_code}",
@@ -200,7 +203,8 @@ func fetchesNow(pod *corev1.Pod, path string) string {
 	return ""
 }
 
-// changes waits until nginx runs another configuration than before, and returns the time at which the test saw that.
+// changes waits until nginx runs a configuration whose version differs from before. It returns the time at which the
+// test noticed this.
 func (p *target) changes(t *testing.T, before string, most time.Duration) (seen time.Time) {
 	t.Helper()
 	within(t, most, func() string {
@@ -213,7 +217,7 @@ func (p *target) changes(t *testing.T, before string, most time.Duration) (seen 
 	return seen
 }
 
-// accepting returns how many workers of the pod's nginx accept connections.
+// accepting returns the number of the pod's nginx workers that accept connections.
 func (p *target) accepting(t *testing.T) (n int) {
 	t.Helper()
 	for title := range strings.Lines(cluster(t, "fault", "titles", string(p.pod(t).UID), "nginx")) {
@@ -224,9 +228,10 @@ func (p *target) accepting(t *testing.T) (n int) {
 	return n
 }
 
-// newWorkersAlone waits until no more workers than the given number accept connections, and returns when that was.
-// After a reload, an old worker does so until it has heard that it is to end: on a busy machine, for some time after a
-// new one has answered; and while it waits for a disk, until the agent kills it.
+// newWorkersAlone waits until exactly the given number of workers accept connections, and returns the time at which
+// this was the case. After a reload, an old worker accepts connections until it receives the signal to end. On a busy
+// machine, this can be some time after the first answer of a new worker. An old worker that waits for a disk accepts
+// connections until the agent kills it.
 func (p *target) newWorkersAlone(t *testing.T, workers int) time.Time {
 	t.Helper()
 	within(t, 20*time.Second, func() string {
@@ -238,7 +243,8 @@ func (p *target) newWorkersAlone(t *testing.T, workers int) time.Time {
 	return time.Now()
 }
 
-// becomes waits until a disk has failed for one of the reasons. Without reasons, it waits until the disk is healthy.
+// becomes waits until a disk has failed for one of the given reasons. If no reason is given, it waits until the disk is
+// healthy.
 func (p *target) becomes(t *testing.T, disk string, most time.Duration, reasons ...string) {
 	t.Helper()
 	within(t, most, func() string {
@@ -250,7 +256,7 @@ func (p *target) becomes(t *testing.T, disk string, most time.Duration, reasons 
 	})
 }
 
-// disk returns the disk that has the key of an object.
+// disk returns the name of the disk to which the key of an object belongs.
 func (p *target) disk(path string) string { return p.tree.Owner(key(path)) }
 
 // many are 2,000 objects of 2 KB to 200 KB.
@@ -262,7 +268,7 @@ var many = func() []string {
 	return paths
 }()
 
-// fresh returns n objects of about 30 KB that nobody has requested yet, if the name is new.
+// fresh returns the paths of n objects of about 30 KB. If the name is new, nobody has requested these objects yet.
 func fresh(name string, n int) []string {
 	paths := make([]string, n)
 	for i := range paths {
@@ -288,8 +294,8 @@ func (a tally) String() string {
 		a.requests, a.failed, a.cut, a.ratio(), a.p99)
 }
 
-// count sums up the results that keep selects. A response that broke off after its header counts as cut, and every
-// other error as failed.
+// count sums up the results for which keep returns true. A response that broke off after its header counts as cut.
+// Every other error counts as failed.
 func count(results []report.Result, keep func(report.Result) bool) tally {
 	var a tally
 	var times []float64
@@ -326,7 +332,7 @@ func count(results []report.Result, keep func(report.Result) bool) tally {
 	return a
 }
 
-// ended returns when the client had the whole response, or the error.
+// ended returns the time at which the client had the whole response or the error.
 func ended(r report.Result) time.Time {
 	return time.UnixMilli(r.Began).Add(time.Duration(r.Milliseconds * float64(time.Millisecond)))
 }

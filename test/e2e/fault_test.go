@@ -15,20 +15,22 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// anyNumber as the limit of check lets any number of responses break off between the fault and the ejection.
+// anyNumber is a value for the parameter most of check. It allows any number of responses to break off between the
+// fault and the ejection of the disk.
 const anyNumber = 1 << 30
 
-// workers is how many requests of a load are under way at once.
+// workers is the number of requests of a load that are in progress at the same time.
 const workers = 8
 
-// TestFaults breaks the disks of a CacheNode, its configuration, its programs and the control plane, under load.
+// TestFaults causes faults under load: in the disks of a CacheNode, in its configuration, in its programs, and in the
+// control plane.
 func TestFaults(t *testing.T) {
 	nativeOnly(t)
 	cluster(t, "recycle")
 	s := newSuite(t)
 	text, err := os.ReadFile(apart(t))
 	must(t, err)
-	// The memory tier is off, because it would hide what happens to a disk's keys.
+	// The memory tier is off, because its copies would hide failures of a disk.
 	changes := strings.NewReplacer(append(patient, "spec:\n", "spec:\n  memoryTier: {enabled: false}\n")...)
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait") })
 	kubectl(t, changes.Replace(string(text)), "apply", "-f", "-")
@@ -55,22 +57,22 @@ func TestFaults(t *testing.T) {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, p) }) {
 			t.Log(kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide"))
 			t.Log(kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer, "--tail=40"))
-			t.FailNow() // the others need a healthy pod
+			t.FailNow() // the following steps need a healthy pod
 		}
 	}
 }
 
-// ejected is the record of a disk that failed under load: when the fault began, when no worker with the disk in its
-// configuration accepted connections any more, and the results of the load before the fault (calm) and during the
-// fault.
+// ejected is the record of a disk that failed under load. fault is the time at which the fault began. gone is the time
+// from which no worker with the disk in its configuration accepted connections. calm and during contain the results of
+// the load before the fault and during the fault.
 type ejected struct {
 	disk         string
 	fault, gone  time.Time
 	calm, during []report.Result
 }
 
-// eject makes a disk fail under load. It waits until the disk is out of the configuration, at most for the time within,
-// and has failed for one of the reasons.
+// eject causes a disk to fail under load. It waits until the disk is out of the configuration, which may take at most
+// the time within. It also waits until the disk has failed for one of the reasons.
 func (p *target) eject(
 	t *testing.T, disk string, paths []string, fault func(), within time.Duration, reasons ...string,
 ) ejected {
@@ -89,11 +91,12 @@ func (p *target) eject(
 	return e
 }
 
-// oldConnections is how long nginx's old workers still answer on connections that clients keep (keepalive_min_timeout).
+// oldConnections is the time for which nginx's old workers still answer on connections that clients keep open
+// (keepalive_min_timeout).
 const oldConnections = 5 * time.Second
 
-// byNewWorkers returns true for requests that only the new workers can have got, if old ones accepted no connections
-// from a time on.
+// byNewWorkers returns a function that returns true for a request that only new workers can have received. gone is the
+// time from which old workers accepted no connections.
 func byNewWorkers(gone time.Time) func(report.Result) bool {
 	return func(r report.Result) bool {
 		return began(r).After(gone) && !r.Reused || began(r).After(gone.Add(oldConnections))
@@ -101,13 +104,13 @@ func byNewWorkers(gone time.Time) func(report.Result) bool {
 }
 
 // check fails the test if a request failed, or if the number of responses that broke off is greater than most. It also
-// fails the test if a request that began after the ejection failed or broke off, or if the HIT ratio of the other disks
-// fell by more than 2 percentage points. A response of which nothing arrived counts as broken off only if it is of the
-// failed disk and was under way at the fault, or with anyNumber between the fault and the moment when no old worker
-// answers any more.
+// fails the test if a request that began after the ejection failed or broke off. It also fails if the HIT ratio of the
+// other disks fell by more than 2 percentage points. A response of which nothing arrived usually counts as failed. It
+// counts as broken off only if it belongs to the failed disk and was in progress when the fault began. With anyNumber,
+// it is enough that it was in progress between the fault and the time from which no old worker answers.
 func (p *target) check(t *testing.T, e ejected, most int) {
 	t.Helper()
-	gone, until := e.gone, e.fault // only requests that were under way at the fault
+	gone, until := e.gone, e.fault // only requests in progress when the fault began
 	if most == anyNumber {
 		gone = gone.Add(oldConnections)
 		until = gone
@@ -132,8 +135,9 @@ func (p *target) check(t *testing.T, e ejected, most int) {
 	}
 }
 
-// brokeOff marks the responses of which nothing arrived as broken off, if mayHave allows it. nginx sends a response's
-// header with the first bytes of its body, so nothing may have arrived of a response that breaks off early.
+// brokeOff marks responses of which nothing arrived as broken off, if mayHave returns true for them. This is needed
+// because nginx sends a response's header together with the first bytes of the body. If a response breaks off early,
+// possibly not even the header has arrived.
 func brokeOff(results []report.Result, mayHave func(report.Result) bool) {
 	for i, r := range results {
 		if strings.HasSuffix(r.Error, "EOF") && !strings.HasPrefix(r.Error, cut) && mayHave(r) {
@@ -159,7 +163,7 @@ func fillsSlowly(t *testing.T, p *target) {
 func fillsAtOnce(t *testing.T, p *target) {
 	before := p.identity(t)
 	var filling sync.WaitGroup
-	t.Cleanup(func() { p.fault(t, "unfill", "disk1") })                        // also if the disk is not ejected
+	t.Cleanup(func() { p.fault(t, "unfill", "disk1") })                        // even if the disk is not ejected
 	fill := func() { filling.Go(func() { p.fault(t, "fill", "disk1", "0") }) } // until unfill
 	e := p.eject(t, "disk1", append(fresh("at-once", 3000), many...), fill, 10*time.Second, "Full")
 	p.check(t, e, anyNumber)
@@ -168,15 +172,16 @@ func fillsAtOnce(t *testing.T, p *target) {
 
 func readOnly(t *testing.T, p *target) {
 	before := p.identity(t)
-	// The kernel does that to a disk with open files, and an administrator cannot, so the agent is killed in that moment.
+	// The kernel can make a disk with open files read-only, but an administrator cannot. So the agent is killed at the
+	// moment of the remount.
 	remount := func() { p.fault(t, "readonly", "disk1", string(p.pod(t).UID)) }
 	e := p.eject(t, "disk1", append(fresh("read-only", 3000), many...), remount, 10*time.Second, "ReadOnly")
 	p.check(t, e, anyNumber)
 	p.comesBack(t, "disk1", before, func() { p.fault(t, "writable", "disk1") })
 }
 
-// comesBack lifts a fault and waits until the disk is in use again, without a restart. Then it caches all of many
-// again.
+// comesBack ends a fault, and waits until the disk is in use again without a restart. Then it requests all objects of
+// the variable many, so that they are in the cache again.
 func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
 	t.Helper()
 	begun := time.Now()
@@ -191,8 +196,8 @@ func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
 }
 
 // hangs throttles a disk to one read a second. With the configuration of NGINX's article on thread pools, requests for
-// the disk's keys would get no answer. Here each that a new worker gets has one, although the disk still hangs.
-// Requests for the other disks' keys get answers all the time.
+// the disk's keys would get no answer. With the operator's configuration, every request that a new worker receives is
+// answered, although the disk still hangs. Requests for the keys of other disks are answered all the time.
 func hangs(t *testing.T, p *target) {
 	const disk = "disk2"
 	p.probesTake(t, "2s")
@@ -206,7 +211,7 @@ func hangs(t *testing.T, p *target) {
 	fault := time.Now()
 	reads := p.fault(t, "throttled", disk, uid)
 	version, all := p.version(t), p.accepting(t)
-	// Each request that hangs occupies a worker of the client, so the load of the disk's keys has 400.
+	// Each request that hangs occupies a worker of the client. So the load on the disk's keys has 400 workers.
 	ownLoad := p.startLoad(t, own, 20, 400)
 	othersLoad := p.load(t, others, 200, 4)
 	gone := p.changes(t, version, 20*time.Second)
@@ -242,7 +247,7 @@ func hangs(t *testing.T, p *target) {
 // dies shuts down the file system of a disk, and repairs the disk.
 func dies(t *testing.T, p *target) {
 	e := p.eject(t, "disk3", many, func() { p.fault(t, "shutdown", "disk3") }, 5*time.Second, "Shutdown")
-	p.check(t, e, workers) // at most all requests that were under way
+	p.check(t, e, workers) // at most all requests in progress
 	log := kubectl(t, "", "logs", p.name, "-c", layout.Container, "--tail=-1")
 	if met := strings.Count(log, "(5: Input/output error)"); met == 0 {
 		t.Error("nginx met no I/O error: nothing is shown")
@@ -270,7 +275,8 @@ func dies(t *testing.T, p *target) {
 	}
 }
 
-// repair follows docs/howto/repair-a-disk.md. The node is cordoned, so the new pod waits until the disks are mounted.
+// repair repairs disks as docs/howto/repair-a-disk.md describes. The node is cordoned, so that the new pod waits until
+// the disks are mounted again.
 func (p *target) repair(t *testing.T, disks ...string) {
 	t.Helper()
 	old := *p.pod(t)
@@ -293,7 +299,7 @@ func (p *target) repair(t *testing.T, disks ...string) {
 	t.Logf("the pod was evicted and is back %s after the repair was declared", took)
 }
 
-// isRemade waits until there is another pod of the same name, and wanted is true for it.
+// isRemade waits until a new pod of the same name exists for which wanted returns true.
 func (p *target) isRemade(t *testing.T, old *corev1.Pod, wanted func(corev1.Pod) bool) {
 	t.Helper()
 	within(t, 2*time.Minute, func() string {
@@ -306,8 +312,8 @@ func (p *target) isRemade(t *testing.T, old *corev1.Pod, wanted func(corev1.Pod)
 	})
 }
 
-// allDie shuts down two disks, and then the third. The pod continues to serve: from the disk that is left, and then
-// from the origin.
+// allDie shuts down two disks, and then the third. The pod continues to serve, first from the last disk and then from
+// the origin.
 func allDie(t *testing.T, p *target) {
 	before := p.identity(t)
 	first, accepting := p.version(t), p.accepting(t)
@@ -320,7 +326,7 @@ func allDie(t *testing.T, p *target) {
 		p.becomes(t, disk, 15*time.Second, "Shutdown")
 	}
 	firstGone := p.newWorkersAlone(t, accepting)
-	var second string // when both are gone
+	var second string // the version without both disks
 	within(t, 5*time.Second, func() string {
 		second = p.version(t)
 		config := inNginx(t, p.name, "cat", layout.ConfigFile)

@@ -14,7 +14,7 @@ import (
 func listed(t *testing.T, how ...string) (list []listing.Object) {
 	t.Helper()
 	for line := range strings.Lines(plugin(t, "", append([]string{"ls", name, "-o", "json"}, how...)...)) {
-		if !strings.HasPrefix(line, "{") { // what the plugin says on standard error
+		if !strings.HasPrefix(line, "{") { // the line is from the plugin's standard error
 			continue
 		}
 		var o listing.Object
@@ -24,11 +24,12 @@ func listed(t *testing.T, how ...string) (list []listing.Object) {
 	return list
 }
 
-// listsWhatIsCached compares what the plugin lists with what was fetched, and with what a purge then removes.
+// listsWhatIsCached compares the plugin's list of cached objects with the objects that were fetched. It also checks
+// that a purge removes objects from the list.
 func listsWhatIsCached(t *testing.T, s *suite) {
 	const folder = "/versions/t3/"
 	prefix := "http://" + name + folder
-	within(t, 30*time.Second, func() string { // what came right after the end of the last purge does not stay
+	within(t, 30*time.Second, func() string { // objects stored right after the end of the last purge do not stay
 		s.target(t, name+"-0").warm(t, versioned)
 		if n := len(listed(t)); n != len(versioned) {
 			return fmt.Sprintf("%d objects are listed, want %d", n, len(versioned))

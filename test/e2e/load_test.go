@@ -27,15 +27,16 @@ type process struct {
 	mutex   sync.Mutex
 	partial []byte // the beginning of a line of standard error
 	errors  strings.Builder
-	ended   int // how many requests have ended, by what the load last said
+	ended   int // the number of ended requests that the load printed last
 }
 
-// start starts a load with its input and collects what it prints. The load has not begun yet.
+// start starts the process of a load and collects its output. When start returns, the load may not have sent requests
+// yet.
 func start(t *testing.T, cmd *exec.Cmd, input io.Reader) *process {
 	t.Helper()
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &p.out, p
-	cmd.WaitDelay = time.Second // for the input, which outlives a process that fails
+	cmd.WaitDelay = time.Second // limits the wait for the input if the process fails
 	must(t, cmd.Start())
 	go func() {
 		p.exit = cmd.Wait()
@@ -44,7 +45,7 @@ func start(t *testing.T, cmd *exec.Cmd, input io.Reader) *process {
 	return p
 }
 
-// Write collects the standard error of the load, but for what the load says of its progress.
+// Write collects the standard error of the load, except the lines that report the load's progress.
 func (p *process) Write(text []byte) (int, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -63,14 +64,14 @@ func (p *process) Write(text []byte) (int, error) {
 	}
 }
 
-// said returns how many requests have ended, and what else the load has written to standard error.
+// said returns the number of requests that have ended, and everything else that the load has written to standard error.
 func (p *process) said() (ended int, errors string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.ended, p.errors.String() + string(p.partial)
 }
 
-// reaches waits until so many requests of the load have ended.
+// reaches waits until n requests of the load have ended.
 func (p *process) reaches(t *testing.T, n int) {
 	t.Helper()
 	within(t, time.Minute, func() string {
@@ -95,7 +96,7 @@ func (p *process) hasExited() bool {
 	}
 }
 
-// wait waits until the load has ended, and returns what it printed.
+// wait waits until the load has ended, and returns its output.
 func (p *process) wait(t *testing.T) string {
 	t.Helper()
 	if <-p.exited; p.exit != nil {
@@ -105,7 +106,8 @@ func (p *process) wait(t *testing.T) string {
 	return p.out.String()
 }
 
-// load is what one or more test clients request, until end ends it and returns their results.
+// load is a load that one or more test clients send. The function end ends the load, and returns the results of all
+// clients.
 type load[T report.Summary | report.Result] struct {
 	clients []*process
 	end     func() []T
@@ -120,13 +122,13 @@ func (l load[T]) begun(t *testing.T) load[T] {
 	return l
 }
 
-// more waits until n more requests have ended, and as many of each client.
+// more waits until at least n more requests have ended. The requests are divided equally among the clients.
 func (l load[T]) more(t *testing.T, n int) load[T] {
 	t.Helper()
 	var want []int
 	for _, client := range l.clients {
 		ended, _ := client.said()
-		want = append(want, ended+report.Every+n/len(l.clients)) // so many may have ended since the client last said so
+		want = append(want, ended+report.Every+n/len(l.clients)) // Every: requests since the client's last report
 	}
 	for i, client := range l.clients {
 		client.reaches(t, want[i])
@@ -134,10 +136,11 @@ func (l load[T]) more(t *testing.T, n int) load[T] {
 	return l
 }
 
-// longest is the limit of a load in seconds, for a load that a failed test does not end.
+// longest is the maximum duration of a load in seconds. It ends loads that a failed test has left running.
 const longest = "2400"
 
-// loadRate is how many requests per second each half of a load sends. The clients share the processors with all else.
+// loadRate is the number of requests per second that each half of a load sends. It is small, because the clients share
+// the processors with everything else.
 var loadRate = func() int {
 	if isLong {
 		return 150
@@ -145,8 +148,9 @@ var loadRate = func() int {
 	return 60
 }()
 
-// load begins a steady load through the Service: half of it with keep-alive from one node, half without from another
-// node. It returns when both halves run. The results are a summary of each half.
+// load starts a steady load through the Service. One half of the load comes from one node and uses keep-alive. The
+// other half comes from another node and does not. load returns when both halves have begun. The results contain a
+// summary of each half.
 func (s *suite) load(t *testing.T, paths []string) load[report.Summary] {
 	t.Helper()
 	var clients []*process
@@ -165,8 +169,8 @@ func (s *suite) load(t *testing.T, paths []string) load[report.Summary] {
 	})
 	end := func() []report.Summary {
 		t.Helper()
-		// The end of the input cannot end this load: after a silent minute, kubectl's connection breaks when the input
-		// ends.
+		// The end of the input cannot end this load. When the input ends after a minute without data, kubectl's connection
+		// breaks.
 		for node := range clients {
 			kubectl(t, "", "exec", s.clients[node], "--", "/client", "end")
 		}
@@ -193,7 +197,8 @@ func checkLoad(t *testing.T, summaries []report.Summary) {
 	}
 }
 
-// client returns the test client as a command in the network of the pod's node. It does not use the API server.
+// client returns a command that runs the test client in the network namespace of the pod's node. The command does not
+// need the API server.
 func (p *target) client(t *testing.T, verb string, args ...string) *exec.Cmd {
 	t.Helper()
 	pod := p.pod(t)
@@ -227,14 +232,15 @@ func (p *target) warm(t *testing.T, paths []string) {
 	}
 }
 
-// load begins a steady load of random paths straight to the pod: half of it with keep-alive, half without. rate is the
-// requests per second of both halves. It returns when both halves run.
+// load starts a steady load of random paths directly to the pod. Half of the load uses keep-alive, and half does not.
+// rate is the number of requests per second of both halves together. load returns when both halves have begun.
 func (p *target) load(t *testing.T, paths []string, rate, workers int) load[report.Result] {
 	t.Helper()
 	return p.startLoad(t, paths, rate, workers).begun(t)
 }
 
-// startLoad returns load for requests that may hang: it does not wait for the first to end.
+// startLoad starts the same load as load, but does not wait until the first request has ended. It is for requests that
+// may hang.
 func (p *target) startLoad(t *testing.T, paths []string, rate, workers int) load[report.Result] {
 	t.Helper()
 	var clients []*process
@@ -243,7 +249,7 @@ func (p *target) startLoad(t *testing.T, paths []string, rate, workers int) load
 		cmd := p.client(t, "load", "-each", "-seconds", longest, "-rate", fmt.Sprint(rate/2),
 			"-workers", fmt.Sprint(workers/2), fmt.Sprintf("-keepalive=%t", keepalive))
 		last, input := io.Pipe()
-		t.Cleanup(func() { _ = input.Close() }) // if the test fails before the end
+		t.Cleanup(func() { _ = input.Close() }) // if the test fails before it calls end
 		clients = append(clients, start(t, cmd, io.MultiReader(strings.NewReader(strings.Join(paths, "\n")+"\n\n"), last)))
 		inputs = append(inputs, input)
 	}
@@ -261,7 +267,7 @@ func (p *target) startLoad(t *testing.T, paths []string, rate, workers int) load
 	return load[report.Result]{clients, end}
 }
 
-// results reads what the test client prints, one request a line.
+// results parses the output of the test client, which contains one line for each request.
 func results(t *testing.T, out string) []report.Result {
 	t.Helper()
 	var list []report.Result

@@ -11,20 +11,20 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// earlierOnes are the commits from which TestUpgradeMatrix upgrades and to which it goes back, the oldest first. A
-// commit is added when it changes what is on disks or what pods and operator say to each other; a release takes the
-// place of those before it.
+// earlierOnes are the commits from which TestUpgradeMatrix upgrades and to which it goes back, the oldest first. Add
+// the last commit before a change of the files on disks, or of the data that pods and operator exchange. A release
+// replaces the commits before it.
 var earlierOnes = []string{
 	"e6f75722c73c", // before the renderer had a number
 	earlier,
-	sameForPods,    // before CacheNodes became a node and its sites
+	sameForPods,    // before the renderer divided a CacheNode into node and sites
 	"523f0fa36b96", // before nginx's image became the operator's
 }
 
 // TestUpgradeMatrix upgrades the operator from earlier commits, replaces the pods, and goes back, all under load and
-// with a warm cache. The CacheNode is the sample of the earlier commit, so it has fields that both know. No request
-// fails, and the new and the returning operator and agents take over what the others have written: objects, their
-// index, and the marks of the disks. It needs what TestUpgrade needs.
+// with a warm cache. The CacheNode is the sample of the earlier commit, so both operators know its fields. No request
+// may fail. After each change, the operator and its agents must take over the data that the others have written:
+// objects, their index, and the marks of the disks. The test has the same requirements as TestUpgrade.
 func TestUpgradeMatrix(t *testing.T) {
 	for _, commit := range earlierOnes {
 		t.Run(commit, func(t *testing.T) {
@@ -50,7 +50,8 @@ func TestUpgradeMatrix(t *testing.T) {
 	}
 }
 
-// shared waits until the given number of pods own keys, if pods share keys. The oldest operators know no sharing.
+// shared waits until the given number of pods own keys, if the pods share keys. The oldest operators do not support the
+// sharing of keys.
 func (s *suite) shared(t *testing.T, count int) {
 	t.Helper()
 	if s.cacheNode(t).Status.Routing != nil {
@@ -58,15 +59,15 @@ func (s *suite) shared(t *testing.T, count int) {
 	}
 }
 
-// find waits until each pod finds all others. Operators before sameForPods let pods find a replaced one by its DNS
-// name, after up to twenty seconds. Of sixty objects, each other pod owns some, and a third pod would answer for half
-// of them.
+// find waits until each pod finds all other pods. With operators before the commit sameForPods, pods find a replaced
+// pod by its DNS name, which takes up to twenty seconds. Among sixty objects, each of the other pods owns some. If a
+// pod does not find an owner, a stand-in answers for about half of the owner's objects.
 func (s *suite) find(t *testing.T, prefix string) {
 	t.Helper()
 	for _, pod := range s.cachePods(t) {
 		tries := 0
 		within(t, time.Minute, func() string {
-			tries++ // what is asked for again may be in memory
+			tries++ // an object that is requested again may be in memory
 			for _, r := range s.target(t, pod.Name).get(t, fresh(fmt.Sprintf("%s-%s-%d", prefix, pod.Name, tries), 60)) {
 				if r.Hop == "standin" {
 					return fmt.Sprintf("%s does not find the owner of %s", pod.Name, r.Path)
@@ -78,13 +79,13 @@ func (s *suite) find(t *testing.T, prefix string) {
 	}
 }
 
-// returnsOperator rolls the operator back to what was installed before the upgrade.
+// returnsOperator rolls the operator back to the version that was installed before the upgrade.
 func returnsOperator(t *testing.T) {
 	t.Helper()
 	helm(t, "rollback", release, "--wait", "--timeout", "5m")
 }
 
-// keepsPods returns a step that changes the operator under load. It fails if a pod restarts or a request fails.
+// keepsPods returns a step that changes the operator under load. The step fails if a pod restarts or a request fails.
 func keepsPods(change func(*testing.T)) func(*testing.T, *suite) {
 	return func(t *testing.T, s *suite) {
 		before, load := uids(s.cachePods(t)), s.load(t, shared)
@@ -101,7 +102,7 @@ func keepsPods(change func(*testing.T)) func(*testing.T, *suite) {
 	}
 }
 
-// replacesPods returns a step that has the operator replace all pods, under load.
+// replacesPods returns a step in which the operator replaces all pods under load.
 func replacesPods(value string) func(*testing.T, *suite) {
 	return func(t *testing.T, s *suite) {
 		old, load := s.cachePods(t), s.load(t, shared)

@@ -30,7 +30,7 @@ func nodeJoins(t *testing.T, s *suite) {
 }
 
 func nodeLeaves(t *testing.T, s *suite) {
-	host := s.target(t, name+"-0").where(t) // not of the highest ordinal: the StatefulSet would remove that pod anyway
+	host := s.target(t, name+"-0").where(t) // not the highest ordinal: the StatefulSet removes that pod anyway
 	kubectl(t, "", "label", "nodes", host, label+"-")
 	within(t, 90*time.Second, func() string {
 		pods := s.cachePods(t)
@@ -53,7 +53,8 @@ func nodeLeaves(t *testing.T, s *suite) {
 	s.checkPins(t)
 }
 
-// stopNode stops a node and returns a function that starts it. The end of a failed test starts it too.
+// stopNode stops a node, and returns a function that starts the node again. If the test fails, the node is started when
+// the test ends.
 func stopNode(t *testing.T, host string) (start func()) {
 	t.Helper()
 	cluster(t, "fault", "stop", host)
@@ -62,7 +63,8 @@ func stopNode(t *testing.T, host string) (start func()) {
 	return start
 }
 
-// losesMost stops two of three nodes. The operator must assume that it is the one that is cut off, and do nothing.
+// losesMost stops two of three nodes. The operator must assume that it is itself cut off from the network, and must do
+// nothing.
 func losesMost(t *testing.T, s *suite) {
 	pods := s.cachePods(t)
 	var hosts []string
@@ -71,7 +73,7 @@ func losesMost(t *testing.T, s *suite) {
 	}
 	s.clear(t, hosts...)
 	loss := func(after string) { must(t, edit(fmt.Sprintf(`{"spec":{"disruption":{"nodeLossAfter":%q}}}`, after))) }
-	loss("30s") // Kubernetes can notice the second node many seconds after the first
+	loss("30s") // Kubernetes may notice the second stop many seconds after the first
 	claims := kubectl(t, "", "get", "pvc", "-o", "jsonpath={.items[*].metadata.uid}")
 	var starts []func()
 	for _, host := range hosts {
@@ -121,7 +123,7 @@ func losesNode(t *testing.T, s *suite) {
 	}
 	start()
 	s.settles(t, []string{host})
-	within(t, 30*time.Second, func() string { // its disks are available again
+	within(t, 30*time.Second, func() string { // until the node's disks are available again
 		for place, v := range s.localVolumes(t) {
 			if strings.HasPrefix(place, host+" ") && v.Status.Phase != corev1.VolumeAvailable {
 				return place + " is " + string(v.Status.Phase)
@@ -154,7 +156,7 @@ func (s *suite) clear(t *testing.T, hosts ...string) {
 	s.current(t)
 }
 
-// settles waits until the nodes are Ready, the test client runs on them, and kstatus says Current.
+// settles waits until the nodes are Ready, the test client runs on them, and kstatus reports Current.
 func (s *suite) settles(t *testing.T, hosts []string) {
 	t.Helper()
 	for _, host := range hosts {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// groups is how many tags and folders there are.
+// groups is the number of groups of objects. Each group has its own tag and its own folder.
 const groups = 10
 
-// versioned are objects whose origin says which version they are.
+// versioned are the paths of objects whose body contains their version.
 var versioned = versionedIn(groups)
 
-// versionedIn returns four such objects in each of so many groups.
+// versionedIn returns the paths of such objects, four in each group.
 func versionedIn(groups int) (paths []string) {
 	for i := range 4 * groups {
 		paths = append(paths, fmt.Sprintf("/versions/t%d/%d", i%groups, i))
@@ -22,7 +22,8 @@ func versionedIn(groups int) (paths []string) {
 	return paths
 }
 
-// TestPurge purges objects in all ways, while clients ask for them and while parts of the system end.
+// TestPurge purges objects in all possible ways. In some steps, clients request these objects while faults stop parts
+// of the system.
 func TestPurge(t *testing.T) {
 	nativeOnly(t)
 	s := newSuite(t)
@@ -39,7 +40,7 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// publish makes a new version of the objects.
+// publish creates a new version of the objects on the origin, and returns its number.
 func publish(t *testing.T) int64 {
 	t.Helper()
 	version, err := strconv.ParseInt(strings.TrimSpace(originSays(t, "publish")), 10, 64)
@@ -66,7 +67,7 @@ func waysToPurge() [][]string {
 	}
 }
 
-// purgeAll purges all objects with the plugin, and returns what it prints.
+// purgeAll runs the plugin's verb purge with the given arguments, and returns the output.
 func purgeAll(t *testing.T, how []string, more ...string) string {
 	t.Helper()
 	return plugin(t, "", append(append([]string{"purge", name}, how...), more...)...)
@@ -106,7 +107,7 @@ func purgesAllWays(t *testing.T, s *suite) {
 	if hits < len(some)/2 {
 		t.Errorf("after a purge of something else, %d of %d objects are HITs", hits, len(some))
 	}
-	within(t, 20*time.Second, func() string { // those of the other purges stay for an hour
+	within(t, 20*time.Second, func() string { // the other CachePurges stay for an hour
 		if n := strings.Count(kubectl(t, "", "get", "cachepurges", "-o", "name"), "\n"); n != len(waysToPurge()) {
 			return fmt.Sprintf("%d CachePurges", n)
 		}
@@ -143,7 +144,7 @@ func obeysWhatItMissed(t *testing.T, s *suite) {
 	pod := s.target(t, name+"-1").pod(t)
 	kubectl(t, "", "cordon", pod.Spec.NodeName)
 	uncordon := func() { kubectl(t, "", "uncordon", pod.Spec.NodeName) }
-	t.Cleanup(uncordon) // if the test fails before
+	t.Cleanup(uncordon) // if the test fails before it uncordons
 	kubectl(t, "", "delete", "pod", pod.Name, "--wait")
 	want := publish(t)
 	purgeAll(t, []string{"--tag", "all"}, "--wait", "settled")

@@ -14,8 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// purgesOverHTTP purges each object by a request of its own to the HTTP endpoint, all at the same time. After the
-// answers, no pod may have the old objects.
+// purgesOverHTTP sends one purge request for each object to the HTTP endpoint, all at the same time. After the answers,
+// no pod may serve the old objects.
 func purgesOverHTTP(t *testing.T, s *suite) {
 	enable := func(isOn bool) {
 		helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--wait", "--timeout", "5m",
@@ -46,11 +46,12 @@ func purgesOverHTTP(t *testing.T, s *suite) {
 	}
 }
 
-// postPurges sends a request for each object, and returns the names of the CachePurges, each with how many requests it
-// has answered. All of them are applied then.
+// postPurges sends a purge request for each object. The result maps the name of each CachePurge to the number of
+// requests that it was created for. When postPurges returns, all these CachePurges have been applied.
 func postPurges(t *testing.T, url, token string) map[string]int {
 	t.Helper()
-	// The endpoint creates its own certificate at start. The test does not verify it, as it is about purges.
+	// The endpoint creates its own certificate when it starts. The test does not verify this certificate, because it tests
+	// only purges.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	client := &http.Client{Timeout: 90 * time.Second, Transport: transport}
 	names := map[string]int{}
@@ -74,7 +75,7 @@ func postPurges(t *testing.T, url, token string) map[string]int {
 			}
 			defer func() { _ = response.Body.Close() }()
 			var answer struct{ Name, Phase, Message, Error string }
-			// 202: the purge takes longer than a request may wait, on a busy machine.
+			// Status 202 means that the purge takes longer than the request may wait. This can happen on a busy machine.
 			err = json.NewDecoder(response.Body).Decode(&answer)
 			if err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusAccepted {
 				t.Errorf("%s: status %d, %+v, error %v", path, response.StatusCode, answer, err)

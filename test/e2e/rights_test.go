@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// unseen has the rights that the API server's log does not show in use, each with why the operator has it.
+// unseen contains the rights of the operator whose use does not appear in the API server's log. The value is the reason
+// why the operator has the right.
 var unseen = map[string]string{
 	"update cachenodes/finalizers.cachenode.io": "no call: admission asks for it " +
 		"where an owner reference blocks the owner's deletion (OwnerReferencesPermissionEnforcement)",
@@ -25,8 +26,9 @@ var unseen = map[string]string{
 		"or an operator of before has made it otherwise",
 }
 
-// TestRights compares the operator's role with its requests in all tests before. It fails if the role has a right that
-// no request used. It runs last (test/e2e/all), for the clusters whose API servers log requests.
+// TestRights compares the operator's role with the requests that the operator sent during all earlier tests. It fails
+// if the role contains a right that no request used. It must be the last test (see test/e2e/all). It reads the logs of
+// clusters whose API servers log requests.
 func TestRights(t *testing.T) {
 	nativeOnly(t)
 	allowed := map[string]bool{}
@@ -61,7 +63,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("%s is an exception, and the role does not have it", right)
 		}
 	}
-	// TestChart takes rights away while the operator runs, among them those of the role for the election of a leader.
+	// TestChart removes rights while the operator runs, including the rights for leader election.
 	election := []string{"get", "create", "update"}
 	for what := range refused {
 		verb, resource, _ := strings.Cut(what, " ")
@@ -80,8 +82,9 @@ func call(verb, resource, group string) string {
 	return strings.TrimSuffix(verb+" "+resource+"."+group, ".")
 }
 
-// calls returns the operator's requests from the audit logs in the folders CACHENODE_TEST_AUDIT, or from that of the
-// cluster's own API server: used were authorized, refused were not.
+// calls returns the operator's requests from the audit logs in the folders that CACHENODE_TEST_AUDIT lists. If the
+// variable is empty, calls reads the log of the cluster's own API server. used contains the authorized requests, and
+// refused contains the others.
 func calls(t *testing.T) (used, refused map[string]bool) {
 	t.Helper()
 	used, refused = map[string]bool{}, map[string]bool{}

@@ -21,7 +21,7 @@ func (s *suite) editEachDisk(t *testing.T, fields func(i int) string) {
 	s.setDisks(t, s.cacheNode(t).Spec.Disks, fields)
 }
 
-// setDisks replaces the disks by disks of the sample with more fields.
+// setDisks sets spec.disks to the given disks of the sample, with additional fields.
 func (s *suite) setDisks(t *testing.T, list []v1alpha1.Disk, fields func(i int) string) {
 	t.Helper()
 	var disks []string
@@ -32,7 +32,8 @@ func (s *suite) setDisks(t *testing.T, list []v1alpha1.Disk, fields func(i int) 
 	must(t, edit(`{"spec":{"disks":[`+strings.Join(disks, ",")+`]}}`))
 }
 
-// fills returns how many objects whose key had moved came from where they were, and how many came from the origin.
+// fills counts the objects whose keys had moved. moved is the number of objects that came from the disk or pod that had
+// them before. fetched is the number of objects that came from the origin.
 func (s *suite) fills(t *testing.T) (moved, fetched int) {
 	t.Helper()
 	for _, pod := range s.cachePods(t) {
@@ -69,7 +70,8 @@ func reweighsDisks(t *testing.T, s *suite) {
 	}
 }
 
-// losesDisk removes a disk under load, one of three. It stays in the pods until the others have filled from it.
+// losesDisk removes one of three disks under load. During the hand-over, the disk must stay in the pods, so that the
+// other disks can fill from it.
 func losesDisk(t *testing.T, s *suite) {
 	s.cache(t, moving)
 	first := s.cachePods(t)
@@ -96,7 +98,7 @@ func losesDisk(t *testing.T, s *suite) {
 	}
 }
 
-// newPods returns how many pods are not among the first ones.
+// newPods returns the number of pods that are not in the list first.
 func (s *suite) newPods(t *testing.T, first []corev1.Pod) (n int) {
 	t.Helper()
 	for _, pod := range s.cachePods(t) {
@@ -120,15 +122,16 @@ func (s *suite) replaces(t *testing.T, first []corev1.Pod) {
 	s.current(t)
 }
 
-// gainsDisk adds the disk that was removed, under load. All objects that it has are purged, so what moves to it comes
-// from the disks that had it. While a pod is replaced, its stand-ins fetch what is asked for: once for each object.
+// gainsDisk adds the removed disk again, under load. The disk's old objects have been purged, so the objects whose keys
+// move to it come from the other disks. While a pod is replaced, its stand-ins fetch requested objects from the origin,
+// each object once.
 func gainsDisk(t *testing.T, s *suite) {
 	plugin(t, "", "purge", name, "--all", "--wait", "settled")
 	s.cache(t, shared)
 	first, disks := s.cachePods(t), s.cacheNode(t).Spec.Disks
 	another := disks[0]
 	another.Name = "disk3"
-	// The volumes keep the name of their last claim, which is gone. The disks still have the caches.
+	// The claims of the volumes are gone, but the volumes still refer to them. The disks still contain the caches.
 	for volume := range strings.FieldsSeq(kubectl(t, "", "get", "persistentvolumes", "-o",
 		`jsonpath={.items[?(@.status.phase=="Released")].metadata.name}`)) {
 		kubectl(t, "", "patch", "persistentvolume", volume, "--type=merge", "-p", `{"spec":{"claimRef":null}}`)
@@ -137,7 +140,7 @@ func gainsDisk(t *testing.T, s *suite) {
 	s.setDisks(t, append(disks, another), func(int) string { return `"cache":{"maxSize":"24Mi"}` })
 	s.replaces(t, first)
 	checkLoad(t, load.more(t, 300).end())
-	moved, fetched := s.fills(t) // the agents are new, so they count from 0
+	moved, fetched := s.fills(t) // the agents are new, so their counters began at 0
 	sent := s.bodies(t) - bodies
 	t.Logf("%d objects were filled from the disk that had them, %d by stand-ins from the origin, which sent %d bodies",
 		moved, fetched, sent)
@@ -146,8 +149,8 @@ func gainsDisk(t *testing.T, s *suite) {
 	}
 }
 
-// slowOwnersDisk has one disk of a pod do one read a second. The first pod asks for keys of all of that pod's disks:
-// no request fails, and the other disks answer as before.
+// slowOwnersDisk slows one disk of the last pod down to one read a second. The first pod gets requests for keys of all
+// disks of the last pod. No request may fail, and the other disks must answer as before.
 func slowOwnersDisk(t *testing.T, s *suite) {
 	const disk = "disk1"
 	first, slow := s.target(t, name+"-0"), s.target(t, name+"-2")
@@ -157,7 +160,7 @@ func slowOwnersDisk(t *testing.T, s *suite) {
 			paths = append(paths, path)
 		}
 	}
-	within(t, time.Minute, func() string { // until nginx asks the pod again, which was cut off before
+	within(t, time.Minute, func() string { // an earlier step cut the pod off
 		for _, r := range first.get(t, paths) {
 			if r.Error != "" {
 				t.Fatalf("%s: %s", r.Path, r.Error)
@@ -186,7 +189,7 @@ func slowOwnersDisk(t *testing.T, s *suite) {
 	slow.fault(t, "throttle", disk, uid, "0")
 	isSlow = false
 	lifted := time.Now()
-	during := load.end() // some bodies were on their way from the disk
+	during := load.end() // some bodies were still being read from the disk
 	slow.becomes(t, disk, 90*time.Second)
 	s.current(t)
 	others := func(r report.Result) bool { return at[r.Path] != disk }
@@ -205,7 +208,7 @@ func slowOwnersDisk(t *testing.T, s *suite) {
 	if own.requests == 0 || after.requests == standIns.requests {
 		t.Errorf("%d requests for the slow disk; the owner answered none of %d for the others", own.requests, after.requests)
 	}
-	if isLong && standIns.requests > after.requests/20 { // an owner on a busy machine may not answer in time
+	if isLong && standIns.requests > after.requests/20 { // on a busy machine, owners may answer late
 		t.Errorf("%d of %d requests for the other disks were not answered by their owner", standIns.requests, after.requests)
 	}
 	t.Logf("the disk is in use again %s after the fault", time.Since(lifted).Round(time.Second))

@@ -17,13 +17,14 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// noneFails runs a fault of the last pod under a load on the first one. Only a response whose header was sent may break
-// off. The origin sends at most one body for each of the pod's keys that is asked for, and another one if the fault
-// begins while its stand-in asks. The stand-in of a pod that is only too busy to answer may ask the origin too. Objects
-// that were filled in a change before are renewed, which costs a request.
+// noneFails runs a fault of the last pod while the first pod gets a load. No request may fail; only a response whose
+// header was already sent may break off. The origin may send one body for each requested key of the last pod. It may
+// send a second body if the fault begins while the key's stand-in is asking the origin. If another pod is too busy to
+// answer, its stand-in may also ask the origin. Objects that moved in an earlier step are renewed, which costs a
+// request to the origin but no body.
 func (s *suite) noneFails(t *testing.T, fault func(load[report.Result])) {
 	t.Helper()
-	s.endHandover(t) // of a change before
+	s.endHandover(t) // of an earlier step
 	locator, keys := s.owned(t).Locator(), 0
 	for _, path := range shared {
 		if owner, _, _, ok := locator.Holders("http://" + name + path); ok && owner == 2 {
@@ -80,7 +81,7 @@ func killedOwner(t *testing.T, s *suite) {
 	s.current(t)
 }
 
-// cutOffOwner drops the packets from the first pod's node to another pod.
+// cutOffOwner drops the packets from the first pod's node to the last pod.
 func cutOffOwner(t *testing.T, s *suite) {
 	route := func(verb string) {
 		host, address := s.target(t, name+"-0").where(t), s.target(t, name+"-2").pod(t).Status.PodIP
@@ -116,8 +117,8 @@ func ownersNodeStops(t *testing.T, s *suite) {
 	s.owners(t, 3)
 }
 
-// outgrowsPod requests twice as much as the disks of a pod hold, first from pods that share the keys, and then, after
-// an edit under load, from pods that do not.
+// outgrowsPod requests twice as much data as the disks of one pod can hold. First the pods share the keys. Then an edit
+// under load changes the mode, and it requests the data from pods that do not share keys.
 func outgrowsPod(t *testing.T, s *suite) {
 	s.editEachDisk(t, func(int) string { return `"cache":{"maxSize":"24Mi"}` })
 	s.current(t)
@@ -149,7 +150,7 @@ func outgrowsPod(t *testing.T, s *suite) {
 	if together < 95 {
 		t.Error("sharing the keys should hold the whole working set")
 	}
-	for pod := range 3 { // each pod alone holds half; nginx's cache manager may need ten seconds to notice
+	for pod := range 3 { // each pod holds half; nginx's cache manager may need ten seconds to evict
 		within(t, time.Minute, func() string {
 			files := inNginx(t, naming.Pod(name, pod), "sh", "-c",
 				"grep -lra '^KEY: .*/objects/200000/set-' /var/cache/cachenode/*/cachenode/cache || true")
@@ -166,7 +167,7 @@ func outgrowsPod(t *testing.T, s *suite) {
 	checkLoad(t, load.more(t, 300).end())
 }
 
-// sharesInZones labels the nodes with two zones, one of which has two pods.
+// sharesInZones assigns the nodes to two zones by labels. One zone has two pods, and the other has one.
 func sharesInZones(t *testing.T, s *suite) {
 	zone := map[int]string{0: "a", 1: "b", 2: "a"}
 	var hosts []string
@@ -196,7 +197,8 @@ func sharesInZones(t *testing.T, s *suite) {
 	if d := service.Spec.TrafficDistribution; d == nil || *d != corev1.ServiceTrafficDistributionPreferClose {
 		t.Errorf("the Service's trafficDistribution is %v", d)
 	}
-	// Whatever pods the clients reach, each zone asks the origin at most once, and the pod alone in its zone has no hops.
+	// Each zone asks the origin at most once for each object, no matter which pods the clients reach. The pod that is
+	// alone in its zone uses no hops.
 	paths := fresh("zones", 60)
 	before := s.asked(t)
 	var all []report.Result

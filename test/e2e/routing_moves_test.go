@@ -19,15 +19,15 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// calmLoad returns the load of a change, with requests from before the change.
+// calmLoad starts the load for a change. When it returns, the load already contains requests from before the change.
 func (s *suite) calmLoad(t *testing.T, paths []string) load[report.Summary] {
 	t.Helper()
 	return s.load(t, paths).more(t, 300)
 }
 
-// tolerated is the part of the objects whose keys move by an announced change for which the origin may send bodies. A
-// quiet machine needs about one in a hundred at most; on a busy one, some fills take too long. Without fills it would
-// be nearly all.
+// tolerated limits the bodies that the origin sends during an announced change, as a share of the moved objects. On an
+// idle machine, the share is about one in a hundred at most. On a busy machine, some fills take too long. Without
+// fills, the origin would send nearly all moved objects.
 var tolerated = func() float64 {
 	if isLong {
 		return 0.2
@@ -35,9 +35,10 @@ var tolerated = func() float64 {
 	return 0.5
 }()
 
-// movesKeys makes an announced change under load, after which so many pods own keys. made is called when all pods know
-// the change. Before the change and during the hand-over, all objects are requested: an owner lacks what nobody has
-// asked for in a hand-over. Then the hand-over is ended.
+// movesKeys makes an announced change under load. After the change, as many pods as the parameter owners says own keys.
+// When all pods know the change, movesKeys calls made. Before the change and during the hand-over, it requests all
+// objects, because a new owner gets only the objects that are requested during the hand-over. Then it ends the
+// hand-over.
 func (s *suite) movesKeys(t *testing.T, change func(), owners int, made func(before, after fleet.Fleet)) {
 	t.Helper()
 	s.cache(t, moving)
@@ -70,7 +71,8 @@ func (s *suite) movesKeys(t *testing.T, change func(), owners int, made func(bef
 	}
 }
 
-// owned returns who owns keys, by the ConfigMap. A new pod has no annotation yet.
+// owned returns which pods own keys, as the ConfigMap says. It does not read the annotations of pods, because a new pod
+// may not have its annotation yet.
 func (s *suite) owned(t *testing.T) fleet.Fleet {
 	t.Helper()
 	config := &corev1.ConfigMap{}
@@ -80,7 +82,7 @@ func (s *suite) owned(t *testing.T) fleet.Fleet {
 	return f
 }
 
-// endHandover ends the hand-over that is under way, if there is one, by an edit of its time.
+// endHandover ends the current hand-over, if there is one. For this, it sets routing.handover to one second.
 func (s *suite) endHandover(t *testing.T) {
 	t.Helper()
 	must(t, edit(`{"spec":{"routing":{"handover":"1s"}}}`))
@@ -94,7 +96,7 @@ func (s *suite) endHandover(t *testing.T) {
 	must(t, edit(`{"spec":{"routing":{"handover":"`+handover.String()+`"}}}`))
 }
 
-// cache has objects cached.
+// cache requests objects through all nodes, so that they are in the cache.
 func (s *suite) cache(t *testing.T, paths []string) {
 	t.Helper()
 	for node := range s.clients {
@@ -106,7 +108,7 @@ func (s *suite) cache(t *testing.T, paths []string) {
 	}
 }
 
-// addsVolumes adds the disks of a fourth pod to a node. They are gone after the test.
+// addsVolumes adds disks for a fourth pod to a node. At the end of the test, they are removed.
 func addsVolumes(t *testing.T, node string) {
 	t.Helper()
 	for _, disk := range []string{"disk4", "disk5", "disk6"} {
@@ -155,8 +157,9 @@ func scalesOwners(t *testing.T, s *suite) {
 	}
 }
 
-// drainsOwner drains a node under load as administrators do: kubectl evicts in the moment of the cordon. The plugin,
-// started during the hand-over, says what both wait for.
+// drainsOwner drains a node under load with kubectl drain, as administrators do. kubectl tries to evict the pod
+// immediately after the cordon. During the hand-over, the test also starts the plugin's verb drain, whose output must
+// say what both commands wait for.
 func drainsOwner(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
 	node, uid := p.pod(t).Spec.NodeName, p.pod(t).UID
@@ -198,7 +201,7 @@ func drainsOwner(t *testing.T, s *suite) {
 	checkLoad(t, load.more(t, 300).end())
 }
 
-// showsAway checks what the status says of a pod that hands its keys over before it leaves.
+// showsAway checks the status and the events about a pod that hands its keys over before it leaves.
 func (s *suite) showsAway(t *testing.T) {
 	t.Helper()
 	within(t, 10*time.Second, func() string {

@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// replacedOwner deletes a pod, and follows requests for its keys through another pod until the new one answers them.
-// How long that takes is logged: it has no bound in a test.
+// replacedOwner deletes a pod, and requests the pod's keys from another pod until the new pod answers. It logs how long
+// this takes, but the test has no limit for this time.
 func replacedOwner(t *testing.T, s *suite) {
 	s.endHandover(t) // of a change before
 	owners := s.owners(t, 3)
@@ -26,7 +26,7 @@ func replacedOwner(t *testing.T, s *suite) {
 		}
 		return paths
 	}
-	paths, others := ofLast("replaced", 300), ofLast("probe", 1500) // what is asked for again gets into memory
+	paths, others := ofLast("replaced", 300), ofLast("probe", 1500) // objects that are requested again get into memory
 	first, last := s.target(t, name+"-0"), s.target(t, name+"-2")
 	before := last.pod(t).UID
 	load := first.load(t, paths, 100, 16)
@@ -69,11 +69,12 @@ func replacedOwner(t *testing.T, s *suite) {
 	}
 }
 
-// failingAgent kills the agent of the pod that gets a load, and then stops it until nginx has asked it in vain and the
-// pod is not ready. Neither costs a request, and nginx keeps the addresses of the other pods.
+// failingAgent kills the agent of the pod that gets a load. Then it stops the new agent until a DNS query of nginx to
+// the agent has timed out and the pod is not ready. In both cases, no request may fail, and nginx must keep the
+// addresses of the other pods.
 func failingAgent(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
-	starts := func() string { // of this container, and of the program in it, which a shell starts again
+	starts := func() string { // restarts of the container, and of the program, which a shell restarts
 		restarts := int32(0)
 		for _, c := range p.pod(t).Status.InitContainerStatuses {
 			restarts += c.RestartCount

@@ -12,15 +12,17 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// handover is the hand-over of TestRouting. Each is ended (endHandover) when a step has seen what is so during one.
+// handover is the duration of a hand-over in TestRouting. It is long, so that a step can check the state during a
+// hand-over. After the check, the step ends the hand-over by endHandover.
 const handover = 10 * time.Minute
 
-// faultRequests are the requests to the first pod in the time of a fault, 200 a second at most. nginx leaves a pod that
-// does not answer alone for ten seconds (fail_timeout), so the next try is a part of the test.
+// faultRequests is the number of requests to the first pod during a fault, with at most 200 requests a second. If a pod
+// does not answer, nginx sends it no requests for ten seconds (fail_timeout). The fault lasts longer than this, so that
+// the test includes nginx's next try.
 const faultRequests = 2400
 
-// all are objects of sharedBytes each. shared are those of them that most steps request. moving are requested while
-// their owners change, most of them within a hand-over.
+// all contains the paths of objects of sharedBytes bytes each. shared are the paths that most steps request. moving are
+// the paths that steps request while the owners of keys change.
 var (
 	all = func() (paths []string) {
 		n := 1000
@@ -38,7 +40,8 @@ var (
 
 const sharedBytes = 20_000
 
-// TestRouting follows a CacheNode whose pods share the keys, through what can happen to its pods. No client retries.
+// TestRouting tests a CacheNode whose pods share the keys, during faults and changes of its pods. The clients do not
+// retry.
 func TestRouting(t *testing.T) {
 	nativeOnly(t)
 	s := newSuite(t)
@@ -67,7 +70,7 @@ func TestRouting(t *testing.T) {
 	})
 }
 
-// owners waits until the given number of pods own keys and all pods route by that. It returns who owns keys.
+// owners waits until the given number of pods own keys and all pods use this assignment. It returns the assignment.
 func (s *suite) owners(t *testing.T, count int) fleet.Fleet {
 	t.Helper()
 	var f fleet.Fleet
@@ -89,7 +92,7 @@ func (s *suite) owners(t *testing.T, count int) fleet.Fleet {
 	return f
 }
 
-// asked returns how many objects the origin was asked for.
+// asked returns the number of requests for objects that the origin has received.
 func (s *suite) asked(t *testing.T) int {
 	t.Helper()
 	count, err := strconv.Atoi(strings.TrimSpace(s.originCount(t)))
@@ -97,7 +100,7 @@ func (s *suite) asked(t *testing.T) int {
 	return count
 }
 
-// bodies returns how many objects the origin has sent.
+// bodies returns the number of bodies of objects that the origin has sent.
 func (s *suite) bodies(t *testing.T) int {
 	t.Helper()
 	count, err := strconv.Atoi(strings.TrimSpace(originSays(t, "bodies")))
@@ -105,8 +108,9 @@ func (s *suite) bodies(t *testing.T) int {
 	return count
 }
 
-// sharesKeys checks that the origin is asked once for each object, and that one disk holds it. On a busy machine, an
-// owner may not answer in time. Then another pod answers, as X-Cache-Node shows, and may fetch the object too.
+// sharesKeys checks that the origin gets one request for each object, and that the object is on one disk only. On a
+// busy machine, an owner may not answer in time. Then another pod answers and may fetch the object too. answeredBy
+// counts these requests.
 func sharesKeys(t *testing.T, s *suite) {
 	before := s.asked(t)
 	var results []report.Result
@@ -141,8 +145,9 @@ func sharesKeys(t *testing.T, s *suite) {
 	}
 }
 
-// answeredBy counts the requests that the owner of the key answered for the pod that was asked, and those that a pod
-// answered that does not own the key. A request that has failed fails the test.
+// answeredBy counts two kinds of requests. peers is the number of requests that one pod received and the owner of the
+// key answered. others is the number of requests that were answered by a pod that does not own the key. A failed
+// request fails the test.
 func (s *suite) answeredBy(t *testing.T, results []report.Result) (peers, others int) {
 	t.Helper()
 	owning, err := fleet.Read(s.cachePods(t)[0].Annotations[naming.AnnotationFleet])
@@ -187,14 +192,15 @@ func deletedOwner(t *testing.T, s *suite) {
 	kubectl(t, "", "delete", "pod", name+"-1")
 	s.current(t)
 	checkLoad(t, load.more(t, 300).end())
-	// Its own keys, and none of the others; twice, if its stand-in asked while the pod was about to end.
+	// The origin may be asked for the keys of the deleted pod only. It may be asked twice for a key if the key's stand-in
+	// asked while the pod was ending.
 	if got := s.asked(t) - before; got > len(shared)*2/3 {
 		t.Errorf("the origin was asked %d times", got)
 	}
 }
 
-// rollsTemplate replaces all pods under load, one after another. What is asked for while a pod is away is fetched once
-// by its stand-in.
+// rollsTemplate replaces all pods under load, one after another. While a pod is away, its stand-ins fetch each
+// requested object once.
 func rollsTemplate(t *testing.T, s *suite) {
 	before := uids(s.cachePods(t))
 	bodies, load := s.bodies(t), s.calmLoad(t, shared)

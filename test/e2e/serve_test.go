@@ -34,11 +34,11 @@ var objects = func() []string {
 	return paths
 }()
 
-// key returns the cache key of a path, as the sample's spec.cache.key makes it.
+// key returns the cache key of a path, according to the sample's spec.cache.key.
 func key(path string) []byte { return []byte("http://" + name + path) }
 
-// record checks results against what each pod has served before: a HIT if the pod has served the path, and a MISS if
-// not. It returns the number of HITs.
+// record checks that each result is a HIT if the pod has served the path before, and a MISS otherwise. It returns the
+// number of HITs.
 func (s *suite) record(t *testing.T, results []report.Result, tree shard.Tree) (hits int) {
 	t.Helper()
 	for _, r := range results {
@@ -84,9 +84,9 @@ func servesByPlan(t *testing.T, s *suite) {
 	}
 }
 
-// checkFiles compares a pod's cache files with the objects that the pod has served. Each file is on the disk of the
-// plan, at the path that nginx makes from the MD5 of the key, and holds the body and a header. checkFiles returns the
-// number of files on each disk.
+// checkFiles compares a pod's cache files with the objects that the pod has served. Each file must be on the disk that
+// the plan names, at the path that nginx derives from the MD5 of the key. It must contain the body and a header.
+// checkFiles returns the number of files on each disk.
 func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tree) (count map[string]int) {
 	t.Helper()
 	want, disks := map[string]int64{}, map[string]string{}
@@ -94,7 +94,7 @@ func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tre
 		disk := tree.Owner(key(path))
 		sum := md5.Sum(key(path))
 		hash := hex.EncodeToString(sum[:])
-		// levels=1:2, written out so that the test does not depend on the plugin's code.
+		// This is levels=1:2. The test computes the path itself, so that it does not depend on the plugin's code.
 		file := layout.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash
 		want[file], _ = content.Size(path)
 		disks[file] = disk
@@ -123,8 +123,8 @@ func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tre
 	return count
 }
 
-// comesBackWarm deletes a pod. Afterwards, all objects that the pod has served are HITs, without a request to the
-// origin.
+// comesBackWarm deletes a pod, and waits until it is recreated. Then all objects that the pod had served must be HITs,
+// without a request to the origin.
 func comesBackWarm(t *testing.T, s *suite) {
 	ctx := context.Background()
 	const victim = name + "-1"
@@ -171,7 +171,7 @@ func servesFromMemory(t *testing.T, s *suite) {
 	before := s.originCount(t)
 	var places []string
 	files := ""
-	within(t, time.Minute, func() string { // the copy is made beside the requests, and stays for half a minute
+	within(t, time.Minute, func() string { // the copy is made in the background, and stays for half a minute
 		for _, r := range s.fetch(t, 0, slices.Repeat(objects[:1], 12), to...) {
 			places = append(places, r.Cache+" "+r.Disk)
 			if r.Error != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// check compares what the loads got with the purges, and reports.
+// check compares the responses to the loads with the purges, and reports the result.
 func (k *soak) check(t *testing.T) {
 	t.Helper()
 	phases := []struct {
@@ -30,7 +30,7 @@ func (k *soak) check(t *testing.T) {
 	var results []report.Result
 	for _, r := range k.results {
 		if r.Error != "" {
-			continue // faults of pods have tests of their own
+			continue // other tests check that faults cause no errors
 		}
 		results = append(results, r)
 		requests++
@@ -43,7 +43,7 @@ func (k *soak) check(t *testing.T) {
 		hard, all := newBounds(k.purges, phase.at, v1alpha1.PurgeHard), newBounds(k.purges, phase.at, "")
 		for _, r := range results {
 			want := all.at(group(r.Path), began(r))
-			if r.Cache == "STALE" || r.Cache == "UPDATING" { // a soft purge lets these be served
+			if r.Cache == "STALE" || r.Cache == "UPDATING" { // after a soft purge, stale objects may be served
 				want = hard.at(group(r.Path), began(r))
 			}
 			if r.Version >= want {
@@ -67,7 +67,7 @@ func (k *soak) check(t *testing.T) {
 	}
 }
 
-// reportLatency logs how long purges took from the call to Applied.
+// reportLatency logs the time from the creation of purges until they were Applied.
 func (k *soak) reportLatency(t *testing.T) (median, within99, longest time.Duration) {
 	t.Helper()
 	var latency []time.Duration
@@ -81,7 +81,7 @@ func (k *soak) reportLatency(t *testing.T) (median, within99, longest time.Durat
 	return median, within99, longest
 }
 
-// report logs the times, and writes all figures to the folder CACHENODE_TEST_RECORD, if that is set.
+// report logs the times. If CACHENODE_TEST_RECORD names a folder, report also writes all figures to this folder.
 func (k *soak) report(t *testing.T, r record.Soak) {
 	t.Helper()
 	median, within99, longest := k.reportLatency(t)
@@ -101,15 +101,15 @@ func (k *soak) report(t *testing.T, r record.Soak) {
 func group(path string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(strings.Split(path, "/")[2], "t"))
 	if err != nil {
-		panic(errors.Join(errors.New(path), err)) // the test's own
+		panic(errors.Join(errors.New(path), err)) // the test itself creates all paths
 	}
 	return n
 }
 
-// allGroups is the group of all objects.
+// allGroups stands for all groups in a purge of all objects.
 const allGroups = -1
 
-// bounds say, for each group and moment, below which version no object may be.
+// bounds contains the lowest version that a response may have, for each group and from a time on.
 type bounds map[int][]bound
 
 type bound struct {
@@ -117,7 +117,8 @@ type bound struct {
 	version int64
 }
 
-// newBounds returns the bounds of the purges of a mode, or of all purges.
+// newBounds returns the bounds that follow from the purges of a mode; "" means all modes. since returns the time from
+// which a purge must have an effect.
 func newBounds(purges map[string]*onePurge, since func(*onePurge) time.Time, mode v1alpha1.PurgeMode) bounds {
 	b := bounds{}
 	for _, p := range purges {
@@ -135,16 +136,16 @@ func newBounds(purges map[string]*onePurge, since func(*onePurge) time.Time, mod
 	return b
 }
 
-// at returns the bound of a group at a moment.
+// at returns the lowest version that an object of a group may have at a moment.
 func (b bounds) at(group int, moment time.Time) int64 {
 	return max(b.of(group, moment), b.of(allGroups, moment))
 }
 
-// of returns the bound by the purges of this group alone.
+// of returns the lowest version that follows from the purges of this group alone.
 func (b bounds) of(group int, moment time.Time) int64 {
 	list := b[group]
 	i, _ := slices.BinarySearchFunc(list, moment, func(b bound, at time.Time) int {
-		return cmp.Or(b.since.Compare(at), -1) // before what begins at that moment or later
+		return cmp.Or(b.since.Compare(at), -1) // finds the last bound before this moment
 	})
 	if i == 0 {
 		return 0

@@ -9,13 +9,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// fault is something that ends, or cannot be reached.
+// fault is a fault in which a part of the system is stopped, hangs or cannot be reached.
 type fault struct {
 	name string
 	do   func()
 }
 
-// faults come one after another, again and again. Those that take long are for the long soak.
+// faults returns the faults, which the soak test repeats one after another. Faults that take long are only in the long
+// soak test.
 func (k *soak) faults(t *testing.T) []fault {
 	pod := func(i int) *target { return k.target(t, naming.Pod(name, i)) }
 	list := []fault{
@@ -49,18 +50,18 @@ func (k *soak) faults(t *testing.T) []fault {
 		}},
 		fault{"a node is cut off for 15 s", func() {
 			node := pod(2).pod(t).Spec.NodeName
-			// Of the node and of the pods on it.
+			// These are the addresses of the node and of the pods on it.
 			k.cutOff(t, node, strings.Fields(kubectl(t, "", "get", "pods", "--all-namespaces", "--field-selector",
 				"spec.nodeName="+node, "-o", "jsonpath={.items[*].status.podIP} {.items[0].status.hostIP}"))...)
 		}},
 	)
 }
 
-// cutOff drops the packets from all other nodes to addresses of a node, for 15 seconds.
+// cutOff drops the packets from all other nodes to the given addresses of a node, for 15 seconds.
 func (k *soak) cutOff(t *testing.T, node string, addresses ...string) {
 	t.Helper()
 	slices.Sort(addresses)
-	addresses = slices.Compact(addresses) // pods on the node's network have its address
+	addresses = slices.Compact(addresses) // pods in the node's network have the node's address
 	route := func(verb string) {
 		for other := range strings.FieldsSeq(kubectl(t, "", "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}")) {
 			if other == node {

@@ -19,11 +19,11 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// soak purges objects all the time, and remembers what was purged when.
+// soak purges objects all the time, and records when it purged which objects.
 type soak struct {
 	*suite
-	// groups is how many groups of objects there are, and each is how many purges are created after each publication,
-	// every so often.
+	// groups is the number of groups of objects. each is the number of purges after each publication, and every is the
+	// time between two publications. lasts is the duration of the long soak test; 0 for the short one.
 	groups, each int
 	every        time.Duration
 	lasts        time.Duration
@@ -31,27 +31,27 @@ type soak struct {
 	// contains the results of the loads that have ended.
 	loads   [2]load[report.Result]
 	results []report.Result
-	// whole is after how many publications all objects are purged.
+	// whole is the number of publications after which all objects are purged.
 	whole int
 
 	mutex  sync.Mutex
 	purges map[string]*onePurge // by name
-	// ended is how often each fault came.
+	// ended maps the name of a fault to the number of times that it occurred.
 	ended map[string]int
 }
 
-// onePurge is a purge of a group of objects before a version.
+// onePurge is a purge that removes the versions of a group's objects that are older than version.
 type onePurge struct {
 	group   int
 	version int64
-	// kind is what the purge names, such as tags.
+	// kind is the way in which the purge selects objects, such as tags.
 	kind                     string
 	mode                     v1alpha1.PurgeMode
 	created, applied, settle time.Time
 }
 
-// newSoak returns the soak of the test command: each fault once, with a purge each second. With CACHENODE_TEST_SOAK it
-// lasts as long as that says, with more faults and 20 purges a second.
+// newSoak returns the settings of the soak test. By default, each fault occurs once, and there is one purge each
+// second. If CACHENODE_TEST_SOAK is set, the test lasts for this duration, with more faults and 20 purges a second.
 func newSoak(t *testing.T, s *suite) *soak {
 	t.Helper()
 	k := &soak{
@@ -67,7 +67,7 @@ func newSoak(t *testing.T, s *suite) *soak {
 	return k
 }
 
-// soaks purges while clients ask for the objects and while parts of the system end.
+// soaks purges objects while clients request them and while faults stop parts of the system.
 func soaks(t *testing.T, s *suite) {
 	k := newSoak(t, s)
 	for i := range k.loads {
@@ -77,7 +77,7 @@ func soaks(t *testing.T, s *suite) {
 	var running sync.WaitGroup
 	running.Go(func() { k.create(ctx, t) })
 	running.Go(func() {
-		for ctx.Err() == nil { // a purge is there for a minute after it has settled
+		for ctx.Err() == nil { // a CachePurge is deleted a minute after it has settled
 			k.look(ctx, t)
 			select {
 			case <-ctx.Done():
@@ -113,14 +113,14 @@ func (k *soak) ask(t *testing.T, pod int) {
 	k.loads[pod] = k.target(t, naming.Pod(name, pod)).load(t, versionedIn(k.groups), 100, 8)
 }
 
-// askAgain ends the load of a pod that has been replaced, and begins another at its new address.
+// askAgain ends the load of a pod that has been replaced, and starts a new load at the pod's new address.
 func (k *soak) askAgain(t *testing.T, pod int) {
 	t.Helper()
 	k.results = append(k.results, k.loads[pod].end()...)
 	k.ask(t, pod)
 }
 
-// more waits until n more requests to each pod have ended.
+// more waits until n more requests of each load have ended.
 func (k *soak) more(t *testing.T, n int) {
 	t.Helper()
 	for _, load := range k.loads {
@@ -135,7 +135,7 @@ func (k *soak) end() {
 	}
 }
 
-// create publishes versions and purges some groups after each.
+// create publishes new versions. After each publication, it purges some groups or all objects.
 func (k *soak) create(ctx context.Context, t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(k.every)
@@ -154,7 +154,7 @@ func (k *soak) create(ctx context.Context, t *testing.T) {
 	}
 }
 
-// publishAndPurge makes a version and purges all objects, or random groups.
+// publishAndPurge publishes a new version. Then it purges all objects if all is true, and random groups otherwise.
 func (k *soak) publishAndPurge(ctx context.Context, all bool) error {
 	text, err := tryKubectl("", "get", "--raw", "/api/v1/namespaces/"+namespace+"/services/origin:http/proxy/publish")
 	if err != nil {
@@ -179,7 +179,7 @@ func (k *soak) publishAndPurge(ctx context.Context, all bool) error {
 	return creating.Wait()
 }
 
-// purgeOne creates a purge: one in four is soft.
+// purgeOne creates a CachePurge. One in four is soft, chosen at random.
 func (k *soak) purgeOne(ctx context.Context, one onePurge, spec v1alpha1.CachePurgeSpec) error {
 	one.mode, one.created = v1alpha1.PurgeHard, time.Now()
 	if rand.IntN(4) == 0 {
@@ -198,7 +198,7 @@ func (k *soak) purgeOne(ctx context.Context, one onePurge, spec v1alpha1.CachePu
 	return nil
 }
 
-// wholeSpec returns a purge of all objects, in one of the ways.
+// wholeSpec returns the spec of a purge of all objects. It chooses the way to select them at random.
 func wholeSpec() (kind string, spec v1alpha1.CachePurgeSpec) {
 	if rand.IntN(2) == 0 {
 		return "hosts", v1alpha1.CachePurgeSpec{Hosts: []string{name}}
@@ -206,7 +206,7 @@ func wholeSpec() (kind string, spec v1alpha1.CachePurgeSpec) {
 	return "everything", v1alpha1.CachePurgeSpec{Everything: true}
 }
 
-// spec returns a purge of the objects of a group, in one of the ways.
+// spec returns the spec of a purge of a group's objects. It chooses the way to select them at random.
 func (k *soak) spec(group int) (kind string, spec v1alpha1.CachePurgeSpec) {
 	folder := fmt.Sprintf("/versions/t%d/", group)
 	switch rand.IntN(3) {
@@ -225,7 +225,8 @@ func (k *soak) spec(group int) (kind string, spec v1alpha1.CachePurgeSpec) {
 	return kind, spec
 }
 
-// look notes which purges were applied and have settled. It returns how many have not.
+// look records which purges have settled, and when they were applied and settled. It returns the number of purges that
+// have not settled.
 func (k *soak) look(ctx context.Context, t *testing.T) (left int) {
 	t.Helper()
 	list := &v1alpha1.CachePurgeList{}
@@ -266,8 +267,8 @@ func (k *soak) await(t *testing.T) {
 	})
 }
 
-// purgesAtRate purges 1,000 URLs a second, in 40 CachePurges of 25 URLs as the endpoint makes them, for five seconds,
-// or for thirty in the long soak.
+// purgesAtRate purges 1,000 URLs a second, in 40 CachePurges of 25 URLs each, like those that the HTTP endpoint
+// creates. It does this for five seconds, or for thirty seconds in the long soak test.
 func purgesAtRate(t *testing.T, s *suite) {
 	const perSecond, urls = 40, 25
 	k := newSoak(t, s)
@@ -303,7 +304,7 @@ func purgesAtRate(t *testing.T, s *suite) {
 	}
 }
 
-// purgesOneByOne purges one URL after another while nothing ends, and reports how long that took.
+// purgesOneByOne purges one URL after another without faults, and reports how long the purges took.
 func purgesOneByOne(t *testing.T, s *suite) {
 	k := newSoak(t, s)
 	count, tick := 100, time.NewTicker(100*time.Millisecond)

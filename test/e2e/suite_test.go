@@ -36,17 +36,18 @@ const (
 	base      = "http://" + name
 )
 
-// suite is a client of the cluster, with what the tests know about the cluster. All steps of a test share one suite.
+// suite is a client of the cluster, together with data about the cluster that the tests have collected. All steps of a
+// test share one suite.
 type suite struct {
 	client.Client
 	clients []string // the test client's pods, one on each node
-	// served has the paths that each pod has served: pod → path.
+	// served contains the paths that each pod has served, by the name of the pod.
 	served map[string]map[string]bool
 }
 
 func newSuite(t *testing.T) *suite {
 	t.Helper()
-	log.SetLogger(logr.Discard()) // otherwise it complains at length
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime logs a long warning
 	restConfig, err := config.GetConfig()
 	must(t, err)
 	scheme := runtime.NewScheme()
@@ -71,7 +72,7 @@ func newSuite(t *testing.T) *suite {
 	return s
 }
 
-// kubectl runs kubectl in the tests' namespace and returns what it prints.
+// kubectl runs kubectl in the tests' namespace and returns its output.
 func kubectl(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	out, err := tryKubectl(input, args...)
@@ -91,14 +92,14 @@ func tryKubectl(input string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// inNginx runs a command in the nginx container of a pod and returns what it prints.
+// inNginx runs a command in the nginx container of a pod and returns its output.
 func inNginx(t *testing.T, pod string, command ...string) string {
 	t.Helper()
 	return kubectl(t, "", append([]string{"exec", pod, "-c", layout.Container, "--"}, command...)...)
 }
 
-// cacheFiles returns a line for each file of a pod's caches, in a format of find -printf. Files and folders may go
-// meanwhile.
+// cacheFiles returns a line for each file of a pod's caches. format is a format of find -printf. Files and folders may
+// be deleted while cacheFiles runs.
 func cacheFiles(t *testing.T, pod, format string) (lines []string) {
 	t.Helper()
 	out := inNginx(t, pod, "find", "/var/cache/cachenode", "-ignore_readdir_race",
@@ -106,7 +107,8 @@ func cacheFiles(t *testing.T, pod, format string) (lines []string) {
 	return slices.DeleteFunc(strings.Split(out, "\n"), func(line string) bool { return line == "" })
 }
 
-// versionPath returns the path under which the API server passes on the version that the nginx of a pod answers with.
+// versionPath returns the path of the API server's proxy from which a client can read the configuration version of a
+// pod's nginx.
 func versionPath(pod string) string {
 	return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, pod, layout.PrivatePort)
 }
@@ -157,8 +159,8 @@ func (s *suite) cacheNode(t *testing.T) *v1alpha1.CacheNode {
 	return cacheNode
 }
 
-// startsWith creates the sample with more fields of its spec, in YAML, once the disks of the test before are free, and
-// waits until it is current. replaced are pairs of a text of the sample and what is there instead.
+// startsWith creates the sample with additional fields of the spec, as YAML, and waits until it is current. replaced
+// contains pairs of texts: the first text is in the sample, and the second text replaces it.
 func (s *suite) startsWith(t *testing.T, fields string, replaced ...string) {
 	t.Helper()
 	text, err := os.ReadFile(sample)
@@ -166,11 +168,11 @@ func (s *suite) startsWith(t *testing.T, fields string, replaced ...string) {
 	s.starts(t, strings.NewReplacer(append(replaced, "spec:\n", "spec:\n"+fields)...).Replace(string(text)))
 }
 
-// starts creates the CacheNode of a manifest with empty disks, and waits until it serves. It goes at the end of the
-// test.
+// starts waits until the disks of the previous test are free, and empties them. Then it creates the CacheNode of a
+// manifest, and waits until it is current. The CacheNode is deleted at the end of the test.
 func (s *suite) starts(t *testing.T, manifest string) {
 	t.Helper()
-	within(t, time.Minute, func() string { // what the test before has deleted holds disks until it is gone
+	within(t, time.Minute, func() string { // deleted claims of the previous test keep their disks until they are gone
 		const bound = `jsonpath={.items[?(@.status.phase=="Bound")].metadata.name}`
 		return strings.TrimSpace(kubectl(t, "", "get", "pvc", "-o", bound))
 	})
@@ -186,10 +188,12 @@ type step struct {
 	run  func(*testing.T, *suite)
 }
 
-// isLong is true in make test-all. It runs what is long, and judges rates, which a busy machine changes.
+// isLong is true in make test-all. In this mode, the tests also run long steps, and check rates, which depend on how
+// busy the machine is.
 var isLong = os.Getenv("CACHENODE_TEST_LONG") != ""
 
-// long returns a step that make test leaves out and make test-all runs. No step that make test runs builds on it.
+// long returns a step that runs in make test-all but not in make test. Steps that run in make test must not depend on
+// it.
 func long[T any](run func(*testing.T, T)) func(*testing.T, T) {
 	if isLong {
 		return run
@@ -213,7 +217,8 @@ func (s *suite) inOrder(t *testing.T, list []step) {
 	}
 }
 
-// passesAgain waits until the operator has made two more passes. It causes them by edits that change nothing in pods.
+// passesAgain waits until the operator has made two more passes. It triggers these passes by edits that change nothing
+// in the pods.
 func (s *suite) passesAgain(t *testing.T) {
 	t.Helper()
 	for _, seconds := range []string{"1", "null"} {
@@ -227,7 +232,8 @@ func (s *suite) passesAgain(t *testing.T) {
 	}
 }
 
-// asksOnly fails the test if the operator, in its next passes, asks a pod to run another revision than want.
+// asksOnly lets the operator make two more passes. Then it fails the test if the operator has asked a pod to run a
+// revision other than want.
 func (s *suite) asksOnly(t *testing.T, want string) {
 	t.Helper()
 	s.passesAgain(t)
@@ -238,8 +244,8 @@ func (s *suite) asksOnly(t *testing.T, want string) {
 	}
 }
 
-// current waits until kstatus says Current. The test fails if kstatus says so before every pod is ready and runs the
-// wanted revision, or if Argo CD's health differs from kstatus.
+// current waits until kstatus reports Current. The test fails if kstatus reports Current before every pod is ready and
+// runs the wanted revision. It also fails if Argo CD's health does not agree with kstatus.
 func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
 	t.Helper()
 	var cacheNode *v1alpha1.CacheNode
@@ -286,13 +292,13 @@ func isReady(p corev1.Pod) bool {
 	return false
 }
 
-// originCount returns how many objects the origin was asked for.
+// originCount returns the number of requests for objects that the origin has received.
 func (s *suite) originCount(t *testing.T) string {
 	t.Helper()
 	return originSays(t, "count")
 }
 
-// originSays returns what the origin answers to a request for one of its counts.
+// originSays returns the origin's answer to a request for one of its paths, such as count, bodies or publish.
 func originSays(t *testing.T, what string) string {
 	t.Helper()
 	return kubectl(t, "", "get", "--raw", "/api/v1/namespaces/"+namespace+"/services/origin:http/proxy/"+what)

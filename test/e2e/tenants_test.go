@@ -14,8 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// TestTenants makes the attacks of a tenant, who can write CacheNodes and the objects that go with them in one
-// namespace, and nothing else.
+// TestTenants makes attacks that a tenant could make. The tenant can write CacheNodes and related objects in one
+// namespace, and has no other rights.
 func TestTenants(t *testing.T) {
 	nativeOnly(t)
 	cluster(t, "recycle")
@@ -39,7 +39,7 @@ func TestTenants(t *testing.T) {
 	t.Run("a symbolic link on a disk is not followed", s.followsNoLink)
 }
 
-// takesNoDisk creates a claim for any free disk that the operator offers.
+// takesNoDisk tries to create a claim that could get any free disk of the operator. The API server must refuse it.
 func takesNoDisk(t *testing.T) {
 	err := apply(`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"thief"},"spec":{
 	  "storageClassName":"cachenode-local","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
@@ -70,8 +70,9 @@ func (s *suite) refuses(t *testing.T, words string) {
 	})
 }
 
-// followsNoLink puts a link to a folder of root on a disk, as a tenant can, and asks for a disk at that link. The
-// kubelet would follow the link, mount the folder and give it to the pod's group.
+// followsNoLink creates, on a disk, a symbolic link to a folder that belongs to root, as a tenant can do. Then it
+// requests a disk at the path of this link. If the operator accepted this, the kubelet would follow the link, mount the
+// folder, and give it to the pod's group.
 func (s *suite) followsNoLink(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "of-root")
 	must(t, os.MkdirAll(folder, 0o700))

@@ -24,12 +24,12 @@ import (
 )
 
 // earlier is the commit from which TestUpgrade upgrades. Its agents have the faults that the test looks for, and their
-// reports have no number of the renderer.
+// reports do not contain the renderer's number.
 const earlier = "19cead78c0c8"
 
-// TestUpgrade upgrades the operator from an earlier commit and replaces the pods, under load, as the upgrade page says.
-// The earlier pods have faults that the new ones lack. It needs a clone that has the commit, and a cluster for itself,
-// as it replaces the CRDs.
+// TestUpgrade upgrades the operator from an earlier commit and replaces the pods under load, as the page about upgrades
+// describes. The earlier pods have faults that the new pods must not have. The test needs a clone of the repository
+// that contains the commit. It also needs its own cluster, because it replaces the CRDs.
 func TestUpgrade(t *testing.T) {
 	s := withEarlier(t, earlier)
 	createListenerSecret(t)
@@ -46,7 +46,7 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// withEarlier removes the operator and its CRDs, and installs those of an earlier commit, until the end of the test.
+// withEarlier replaces the operator and its CRDs by those of an earlier commit until the end of the test.
 func withEarlier(t *testing.T, commit string) *suite {
 	t.Helper()
 	nativeOnly(t)
@@ -64,11 +64,12 @@ func withEarlier(t *testing.T, commit string) *suite {
 	return s
 }
 
-// sameForPods is a commit whose operator writes the same to pods as that of this tree.
+// sameForPods is a commit whose operator writes the same data for pods as the operator of this working tree.
 const sameForPods = "ecb9ff28e6d0"
 
-// TestQuietUpgrade checks that an upgrade of the operator that changes nothing for pods writes nothing that they read,
-// and that nginx does not notice. It needs what TestUpgrade needs, and make test-all runs it.
+// TestQuietUpgrade checks an upgrade of the operator that changes nothing for pods. Such an upgrade must not write
+// objects that the pods read, and must not affect nginx. The test has the same requirements as TestUpgrade, and runs in
+// make test-all.
 func TestQuietUpgrade(t *testing.T) {
 	s := withEarlier(t, sameForPods)
 	s.startsWith(t, "")
@@ -81,8 +82,8 @@ func TestQuietUpgrade(t *testing.T) {
 	}
 }
 
-// seenByPods returns what pods see of the operator: annotations, processes of nginx with its configuration, and the
-// versions of the objects that the kubelet mounts.
+// seenByPods returns everything in pods that the operator can change. These are annotations, nginx's processes and
+// configuration, and the versions of the objects that the kubelet mounts.
 func (s *suite) seenByPods(t *testing.T) map[string]string {
 	t.Helper()
 	seen := map[string]string{}
@@ -108,8 +109,9 @@ var absent = func() (paths []string) {
 	return paths
 }()
 
-// endings asks a pod for the absent pages, which are stored. whole counts the answers that came from another pod to
-// their end, and endless those of which no byte of the body came before the client's time-out.
+// endings requests the absent pages, which are in the cache, from a pod. whole is the number of complete answers that
+// came from another pod. endless is the number of answers of which no byte of the body arrived before the client's
+// timeout.
 func (p *target) endings(t *testing.T, timeout string) (whole, endless int) {
 	t.Helper()
 	for _, r := range p.get(t, absent, "-timeout", timeout) {
@@ -125,11 +127,11 @@ func (p *target) endings(t *testing.T, timeout string) (whole, endless int) {
 	return whole, endless
 }
 
-// smuggles sends each pod requests with a second one in their path, under new names. It returns the statuses, and how
-// many of the second ones the origin got.
+// smuggles sends requests to each pod. The path of each request contains a second request, with a new name. smuggles
+// returns the number of answers for each status, and the number of second requests that reached the origin.
 func (s *suite) smuggles(t *testing.T, try string) (statuses map[int]int, arrived int) {
 	t.Helper()
-	// What comes after the second line break is a request for an object of the origin, which it counts.
+	// The text after the second line break is a request for an object, which the origin would count.
 	const attack = "/%s-%d%%0d%%0a%%0d%%0aGET%%20/objects/10/smuggled-%s-%d%%20HTTP/1.1%%0d%%0aHost:%%20" + name +
 		"%%0d%%0aX-A:%%20"
 	before := s.asked(t)
@@ -146,8 +148,8 @@ func (s *suite) smuggles(t *testing.T, try string) (statuses map[int]int, arrive
 	return statuses, s.asked(t) - before
 }
 
-// overHTTP2 sends the pod a GET over HTTP/2, with a body that no header announces unless it is "". It returns the
-// status and the response's X-Cache.
+// overHTTP2 sends a GET over HTTP/2 to the pod. If body is not "", the request has this body, but no header that
+// announces it. overHTTP2 returns the status and the header X-Cache of the response.
 func (p *target) overHTTP2(t *testing.T, path, body string) string {
 	t.Helper()
 	pod := p.pod(t)
@@ -165,7 +167,8 @@ func (p *target) overHTTP2(t *testing.T, path, body string) string {
 	return string(out)
 }
 
-// reweighs moves keys between the disks of each pod, which are then handed over.
+// reweighs changes the weights of the disks, so that keys move between the disks of each pod. It checks that the pods
+// hand these keys over.
 func (s *suite) reweighs(t *testing.T, weights ...int) {
 	t.Helper()
 	s.editEachDisk(t, func(i int) string { return fmt.Sprintf(`"weight":%d`, weights[i]) })
@@ -173,7 +176,7 @@ func (s *suite) reweighs(t *testing.T, weights ...int) {
 	s.handsOver(t)
 }
 
-// handsOver checks that the pods say to the gateway on which disk an object was.
+// handsOver checks that nginx in each pod sends the gateway the name of the disk on which an object was before.
 func (s *suite) handsOver(t *testing.T) {
 	t.Helper()
 	for _, pod := range s.cachePods(t) {
@@ -183,7 +186,7 @@ func (s *suite) handsOver(t *testing.T) {
 	}
 }
 
-// hasFaults shows that this test would see the faults.
+// hasFaults checks that the earlier pods have the faults. This shows that the test can detect the faults.
 func hasFaults(t *testing.T, s *suite) {
 	s.target(t, name+"-0").get(t, absent, "-timeout", "2s") // stores them
 	within(t, 30*time.Second, func() string {
@@ -213,9 +216,9 @@ var kept = fresh("kept", 300)
 
 func storesObjects(t *testing.T, s *suite) { s.target(t, name+"-0").warm(t, kept) }
 
-// keepsObjects asks each pod for the objects that were stored before the upgrade, until their owners have answered for
-// all of them. On a busy machine, an owner may not answer in time. Another pod answers then, perhaps the one that was
-// asked, and may ask the origin.
+// keepsObjects requests the objects that were stored before the upgrade from each pod, until the owners have answered
+// for all objects. On a busy machine, an owner may not answer in time. Then another pod answers, possibly the pod that
+// received the request, and this pod may ask the origin.
 func keepsObjects(t *testing.T, s *suite) {
 	before, others, isOwner := s.asked(t), 0, s.isOwner(t)
 	for _, pod := range s.cachePods(t) {
@@ -247,7 +250,7 @@ func keepsObjects(t *testing.T, s *suite) {
 	}
 }
 
-// isOwner returns a function that says whether a pod owns the key of a path.
+// isOwner returns a function that reports whether a pod owns the key of a path.
 func (s *suite) isOwner(t *testing.T) func(pod, path string) bool {
 	t.Helper()
 	owning, err := fleet.Read(s.cachePods(t)[0].Annotations[naming.AnnotationFleet])
@@ -266,13 +269,13 @@ func (s *suite) isOwner(t *testing.T) func(pod, path string) bool {
 	}
 }
 
-// upgradesOperator upgrades the operator to that of this tree.
+// upgradesOperator upgrades the operator to the version of this working tree.
 func upgradesOperator(t *testing.T) {
 	t.Helper()
 	helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--set", "image.tag=test", "--wait", "--timeout", "5m")
 }
 
-// outdatesPods upgrades the operator under load.
+// outdatesPods upgrades the operator under load, and checks that the CacheNode reports the pods as outdated.
 func outdatesPods(t *testing.T, s *suite) {
 	before, load := uids(s.cachePods(t)), s.load(t, shared)
 	upgradesOperator(t)
@@ -298,7 +301,7 @@ func outdatesPods(t *testing.T, s *suite) {
 	checkLoad(t, load.more(t, 300).end())
 }
 
-// replacesOutdated replaces the pods under load.
+// replacesOutdated replaces the outdated pods under load.
 func replacesOutdated(t *testing.T, s *suite) {
 	old, load := s.cachePods(t), s.load(t, shared)
 	kubectl(t, "", "annotate", "cachenode", name, v1alpha1.AnnotationRestart+"=upgraded", "--overwrite")
@@ -322,10 +325,10 @@ func replacesOutdated(t *testing.T, s *suite) {
 	checkLoad(t, load.more(t, 300).end())
 }
 
-// hasNoFaults checks what hasFaults has seen, in each pod.
+// hasNoFaults checks that no pod has the faults that hasFaults has found in the earlier pods.
 func hasNoFaults(t *testing.T, s *suite) {
 	pods := s.cachePods(t)
-	for range 2 { // then they are stored
+	for range 2 { // after this, the pages are stored
 		for _, pod := range pods {
 			s.target(t, pod.Name).get(t, absent)
 		}
@@ -351,7 +354,7 @@ func (s *suite) hasNoFault(t *testing.T, pod corev1.Pod) {
 	if with, without := p.overHTTP2(t, path, "evil"), p.overHTTP2(t, path, ""); without != "200 MISS" {
 		t.Errorf("%s: with a body %q, then without one %q, want a MISS", p.name, with, without)
 	}
-	within(t, 30*time.Second, func() string { // a busy disk may need a moment to store it, or another answers for it
+	within(t, 30*time.Second, func() string { // a busy disk may store it late, or another pod may answer
 		if again := p.overHTTP2(t, path, ""); again != "200 HIT" {
 			return fmt.Sprintf("%s: without a body %q, want a HIT", p.name, again)
 		}

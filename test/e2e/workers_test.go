@@ -11,7 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// TestWorkers breaks disks of a CacheNode with io.mode Workers, in which a read that waits stops a whole worker.
+// TestWorkers causes disks to fail in a CacheNode with io.mode Workers. In this mode, a read that waits for a disk
+// stops a whole nginx worker.
 func TestWorkers(t *testing.T) {
 	nativeOnly(t)
 	cluster(t, "recycle")
@@ -42,14 +43,14 @@ func TestWorkers(t *testing.T) {
 	kubectl(t, "", "delete", "cachenode", name, "--wait")
 }
 
-// usesPools reports whether pools read in a pod.
+// usesPools reports whether thread pools read files in the pod.
 func (p *target) usesPools(t *testing.T) bool {
 	t.Helper()
 	return strings.Contains(inNginx(t, p.name, "cat", layout.ConfigFile), "aio threads=")
 }
 
-// versionAfresh returns version, but asks over a new connection, and again until nginx answers. The API server's own
-// connection may lead to a worker that stands still.
+// versionAfresh returns the same as version. It uses a new connection for each try, and tries until nginx answers. The
+// API server's existing connection may lead to a worker that has stopped.
 func (p *target) versionAfresh(t *testing.T) (version string) {
 	t.Helper()
 	pod := p.pod(t)
@@ -62,7 +63,7 @@ func (p *target) versionAfresh(t *testing.T) (version string) {
 	return version
 }
 
-// changesAfresh returns changes, but asks by versionAfresh.
+// changesAfresh does the same as changes, but reads the version by versionAfresh.
 func (p *target) changesAfresh(t *testing.T, before string, within time.Duration) time.Time {
 	t.Helper()
 	for deadline := time.Now().Add(patience * within); time.Now().Before(deadline); {
@@ -74,14 +75,14 @@ func (p *target) changesAfresh(t *testing.T, before string, within time.Duration
 	return time.Time{}
 }
 
-// agentLog returns what the pod's agent has logged, also before it was started again.
+// agentLog returns the log of the pod's agent, including the lines from before a restart of the agent.
 func (p *target) agentLog(t *testing.T) string {
 	t.Helper()
 	return kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer)
 }
 
-// readsWithoutPools waits until the workers of the pod read for themselves. If a probe found a slow disk before, that
-// would take ten minutes, so a new agent takes over, which has found none.
+// readsWithoutPools waits until the workers of the pod read files themselves. If a probe has found a slow disk before,
+// this would take ten minutes. So readsWithoutPools restarts the agent, because a new agent knows of no slow disk.
 func (p *target) readsWithoutPools(t *testing.T) {
 	t.Helper()
 	for range 5 {
@@ -92,12 +93,12 @@ func (p *target) readsWithoutPools(t *testing.T) {
 		const begins = "the agent starts"
 		starts := strings.Count(p.agentLog(t), begins)
 		cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
-		within(t, 2*time.Minute, func() string { // each restart comes later than the one before
+		within(t, 2*time.Minute, func() string { // the shell delays each restart longer than the one before
 			log := p.agentLog(t)
 			if strings.Count(log, begins) == starts {
 				return "the agent has not started again"
 			}
-			// A probe can find a slow disk again.
+			// A probe of the new agent may find a slow disk again.
 			took := strings.Contains(log[strings.LastIndex(log, begins):], "nginx took the configuration")
 			if !took && p.usesPools(t) {
 				return "the new agent has not configured nginx"
@@ -108,7 +109,7 @@ func (p *target) readsWithoutPools(t *testing.T) {
 	t.Fatal("probes find slow disks all the time")
 }
 
-// workersEnded returns when the agent last ended workers of the pod that waited for a disk.
+// workersEnded returns the time at which the agent last ended workers that waited for a disk.
 func (p *target) workersEnded(t *testing.T) (at time.Time) {
 	t.Helper()
 	for line := range strings.Lines(p.agentLog(t)) {
@@ -124,9 +125,10 @@ func (p *target) workersEnded(t *testing.T) (at time.Time) {
 	return at
 }
 
-// hangsWithWorkers makes the reads of a disk hang, which stops every worker. The agent gives reads to pools, and ends
-// the old workers that wait for the disk, so that their clients get an error. Requests over new connections that begin
-// after pools read get an answer, those for the disk's own keys after it is out of use. Then the disk comes back.
+// hangsWithWorkers causes the reads of a disk to hang, which stops every worker. The agent switches to thread pools,
+// and ends the old workers that wait for the disk, so that their clients get an error. From then on, requests over new
+// connections are answered. Requests for the disk's own keys are answered when the disk is out of use. Then the disk
+// comes back.
 func hangsWithWorkers(t *testing.T, p *target) {
 	const disk = "disk2"
 	before := p.identity(t)
@@ -152,12 +154,12 @@ func hangsWithWorkers(t *testing.T, p *target) {
 	t.Logf("after the fault: pools read %s, the disk is out of use %s, its workers are ended %s",
 		pools.Sub(fault).Round(time.Millisecond), without.Sub(fault).Round(time.Millisecond),
 		killed.Sub(fault).Round(time.Millisecond))
-	// A connection that a client has kept may be one of a worker that waits for the disk.
+	// A connection that a client has kept open may belong to a worker that waits for the disk.
 	since := func(at time.Time) func(report.Result) bool {
 		return func(r report.Result) bool { return began(r).After(at) && !r.Reused }
 	}
 	until := func(r report.Result) bool { return !began(r).After(pools) && ended(r).After(fault) }
-	// In a reload, old workers accept connections for another 100 ms, and more on a busy machine.
+	// After a reload, old workers accept connections for another 100 ms, and for longer on a busy machine.
 	const overlap = 2 * time.Second
 	waited, after := count(othersResults, until), count(othersResults, func(r report.Result) bool {
 		return since(pools.Add(overlap))(r) && began(r).Sub(without).Abs() > overlap

@@ -1,5 +1,5 @@
-// Package http runs http-cache-tests, a public suite of checks for HTTP caches, against the configuration that a
-// CacheNode with defaults gets, and against plain nginx.
+// Package http runs http-cache-tests, a public suite of checks for HTTP caches. It checks nginx with the configuration
+// of a CacheNode with default settings, and plain nginx for comparison.
 package http
 
 import (
@@ -45,12 +45,12 @@ type check struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	Passed bool   `json:"passed"`
-	// Why says why it did not pass.
+	// Why is the reason why the check did not pass.
 	Why string `json:"why"`
 }
 
-// TestConformance fails if a required check fails twice without a reason in known.yaml. It logs what CacheNode gains
-// and loses against plain nginx.
+// TestConformance fails if a required check fails twice and known.yaml contains no reason for it. It also logs which
+// checks only CacheNode passes, and which checks only plain nginx passes.
 func TestConformance(t *testing.T) {
 	suite := os.Getenv("HTTP_CACHE_TESTS")
 	if suite == "" {
@@ -69,7 +69,8 @@ func TestConformance(t *testing.T) {
 		t.Fatalf("%d and %d checks ran", len(ours), len(plainly))
 	}
 	if unexpected(ours, known) {
-		// Many checks depend on seconds, which a busy machine can delay: what fails must fail twice.
+		// Many checks depend on times of some seconds, and a busy machine can cause delays. So a check counts as failed only
+		// if it fails twice.
 		for id, c := range run(t, suite, rendered(t)) {
 			if c.Passed {
 				ours[id] = c
@@ -97,7 +98,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// unexpected reports whether a required check fails without a reason.
+// unexpected reports whether a required check fails without a reason in known.yaml.
 func unexpected(checks map[string]check, known map[string]string) bool {
 	return slices.ContainsFunc(ids(checks), func(id string) bool {
 		return checks[id].Kind == "required" && !checks[id].Passed && reasonFor(known, id) == ""

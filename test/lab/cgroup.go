@@ -13,8 +13,8 @@ import (
 
 // Speed limits the speed of a disk for a server; 0 means no limit.
 type Speed struct {
-	// Reads and Bytes are limits for reads, per second. Both are set together, because with a limit only for Reads a
-	// large read would cost as little as a small read.
+	// Reads is the maximum number of reads per second, and Bytes is the maximum number of bytes read per second. Both are
+	// set together. With only Reads, a large read would cost as little as a small read.
 	Reads, Bytes int64
 	// Seek is the time that each read and write takes in addition to the transfer of its bytes, as on a hard disk. It
 	// requires a call of [Lab.Seek] before the disk is created, and must not be combined with Reads.
@@ -178,8 +178,9 @@ func (c *Cgroup) LimitCPU(processors float64) error {
 
 // Use contains the resources that a cgroup has used so far.
 type Use struct {
-	// Reads is the number of reads from the disks by the cgroup. CPU is its processor time. Written is the number of
-	// bytes that any process or the kernel wrote to the disks: most pages are written later, by the kernel.
+	// Reads is the number of reads from the disks by the cgroup. CPU is its processor time. Written is the number of bytes
+	// that any process or the kernel wrote to the disks. The kernel must be included, because it writes most pages, some
+	// time after the process has changed them.
 	Reads, Written int64
 	CPU            time.Duration
 }

@@ -30,9 +30,9 @@ type Preparation struct {
 // read-ahead of 128 KiB.
 func Usual(int64) Preparation { return Preparation{FileSystem: "xfs", ReadAhead: 128} }
 
-// Prepared returns the settings that docs/howto/prepare-disks.md advises for objects of so many bytes. These are a
-// large read-ahead and, if the objects are large and the kernel can mount them, large blocks. With its header, an
-// object of 64 KiB takes three blocks of 32 KiB, which are one read.
+// Prepared returns the settings that docs/howto/prepare-disks.md recommends for objects of the given size in bytes.
+// These are a large read-ahead and, for large objects, large blocks, if the kernel supports them. An object of 64 KiB
+// with its header takes three blocks of 32 KiB, which need only one read.
 func Prepared(object int64) Preparation {
 	p := Preparation{FileSystem: "xfs", ReadAhead: 4096}
 	block := 64 << 10
@@ -54,7 +54,7 @@ func Prepared(object int64) Preparation {
 	return p
 }
 
-// Disk is a file system in a file. The file is behind a loop device that bypasses the page cache, so that no data is
+// Disk is a file system in a file. It is mounted through a loop device that bypasses the page cache, so that no data is
 // cached twice.
 type Disk struct {
 	// Dir is the folder on which the disk is mounted. Device is the number of the device, as MAJOR:MINOR.
@@ -81,9 +81,9 @@ func (d Disk) turn(s Speed) error {
 	return err
 }
 
-// InMemory makes the lab store the files of the disks that it creates afterwards in memory. On the machine's own
-// disk, reads of one file can be a thousand times slower than reads of another file, perhaps because the machine's
-// host has some files in memory. mebibytes is the size of all these disks together.
+// InMemory sets the lab to keep in memory the files of all disks that it creates from now on. On the machine's own
+// disk, reads of one file can be a thousand times slower than reads of another file. The reason may be that the
+// machine's host has some files in memory. mebibytes is the size of all these disks together.
 func (l *Lab) InMemory(mebibytes int64) error {
 	free, err := freeMemory()
 	if err != nil {
@@ -115,8 +115,8 @@ func freeMemory() (mebibytes int64, err error) {
 	return int64(*info.MemAvailableBytes)>>20 - 4096, nil
 }
 
-// unmount unmounts a folder. It does not wait for other mount namespaces, such as those of a cluster's nodes, which
-// keep a copy of each mount that existed when they were created.
+// unmount unmounts a folder. It does not wait for other mount namespaces, such as those of a cluster's nodes. Such a
+// namespace keeps a copy of each mount that existed when the namespace was created.
 func unmount(dir string) error { return run("umount", "--lazy", dir) }
 
 // mountMemory creates the folder dir and mounts a file system in memory on it.
@@ -131,9 +131,9 @@ func (l *Lab) mountMemory(dir string, mebibytes int64) error {
 	return nil
 }
 
-// Seek enables seek times for the disks that are created afterwards. Such a disk has seeks while its speed contains a
-// seek time. Otherwise, the disk costs no time: its file is in memory, and takes as much memory as was written to it.
-// program is the path of the program test/bench/seek.
+// Seek enables seek times for the disks that are created from now on. Reads and writes of such a disk take the time of
+// a seek while the disk's speed contains a seek time. Otherwise, they take no extra time. The file of the disk is in
+// memory, and takes as much memory as was written to it. program is the path of the program test/bench/seek.
 func (l *Lab) Seek(program string) error {
 	files, shown := filepath.Join(l.Dir, "files"), filepath.Join(l.Dir, "shown")
 	free, err := freeMemory()
@@ -167,8 +167,8 @@ func (l *Lab) Seek(program string) error {
 	return errors.New(program + " shows nothing")
 }
 
-// ErrMount means that the kernel cannot mount a disk with the given preparation. For example, a kernel before Linux
-// 6.12 cannot mount a disk with blocks larger than a page.
+// ErrMount means that the kernel cannot mount a disk with the given preparation. For example, before Linux 6.12, the
+// kernel cannot mount a disk with blocks that are larger than a page.
 var ErrMount = errors.New("mount")
 
 // Disk creates and mounts a disk. The lab removes the disk when it closes.

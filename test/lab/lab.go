@@ -1,7 +1,7 @@
 // Package lab creates the environment of the benchmarks: disks with a set speed, servers in cgroups with limits, and
-// clients behind a virtual Ethernet with an MTU of 1500. A lab creates all of these for one run, and removes them
-// when it closes. The package needs Linux and root. Nothing in it is safe for concurrent use, except that a signal
-// may close the lab at any time.
+// clients behind a virtual Ethernet with an MTU of 1500. A lab creates all of these for one run, and removes them when
+// it closes. The package needs Linux and root. It is not safe for concurrent use, but a signal may close the lab at any
+// time.
 package lab
 
 import (
@@ -30,8 +30,8 @@ const (
 type Lab struct {
 	// Dir is a folder that is removed when the lab closes.
 	Dir string
-	// cleanups contains the functions that undo what the lab has created. They run in reverse order, and a signal can
-	// run them too, so mutex protects the list. closing is locked while they run.
+	// cleanups contains the functions that remove everything that the lab has created. They run in reverse order. Since a
+	// signal can also start them, mutex protects the list. closing is locked while they run.
 	mutex, closing sync.Mutex
 	cleanups       []func() error
 	tag            string
@@ -144,7 +144,7 @@ func (l *Lab) Site(name string) (Site, error) {
 	return s, nil
 }
 
-// Connect joins two sites by a virtual Ethernet of their own. It returns the address of each site on this Ethernet.
+// Connect connects two sites by a separate virtual Ethernet. It returns the address of each site on this Ethernet.
 func (l *Lab) Connect(a, b Site) (addresses [2]string, err error) {
 	const name = "peer0"
 	if err := run("ip", "-n", a.namespace, "link", "add", name, "mtu", "1500",

@@ -11,7 +11,7 @@ import (
 // waiting matches the stack of a goroutine that waits for a mutex in Close.
 var waiting = regexp.MustCompile(`\[sync\.Mutex\.Lock.*\n(?:.+\n)*?.*\(\*Lab\)\.Close`)
 
-// TestClose checks that a second call, as after a signal, returns no earlier than the first.
+// TestClose checks that a second call of Close, for example after a signal, does not return before the first call.
 func TestClose(t *testing.T) {
 	l := &Lab{}
 	begun, release := make(chan struct{}), make(chan struct{})

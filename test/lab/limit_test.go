@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestLimitCPU checks that the kernel holds up a process that never waits, once it has had its share of a processor. It
-// needs root.
+// TestLimitCPU checks that the kernel delays a process that never waits, when the process has used its share of a
+// processor. It needs root.
 func TestLimitCPU(t *testing.T) {
 	l, err := New("")
 	if err != nil {

@@ -2,8 +2,8 @@ package lab
 
 import "time"
 
-// Nginx creates a site and starts an nginx there that needs no disk. It waits until nginx listens. root is the root
-// file system that hack/nginx-root creates. text is a configuration that contains "daemon off".
+// Nginx creates a site, starts an nginx without disks there, and waits until nginx listens. root is the root file
+// system that hack/nginx-root creates. text is a configuration that contains "daemon off".
 func (l *Lab) Nginx(name, root, text string) (Site, *Server, error) {
 	site, err := l.Site(name)
 	if err != nil {

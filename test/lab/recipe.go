@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Recipe runs a script of the folder hack, such as hack/nginx-root. Such a script creates something if it does not
-// exist yet, and prints its path. Recipe returns this path.
+// Recipe runs a script of the folder hack, such as hack/nginx-root. Such a script creates a file or folder if it does
+// not exist yet, and prints the path of this file or folder. Recipe returns this path.
 func Recipe(script string, args ...string) (string, error) {
 	command := exec.Command(script, args...)
 	command.Stderr = os.Stderr

@@ -22,8 +22,8 @@ import (
 type Root struct {
 	// Dir is the folder of the Debian root (hack/debian-root).
 	Dir string
-	// Tmpfs lists the folders on which an empty tmpfs is mounted. The memory of a tmpfs counts for the server's cgroup.
-	// If one folder contains another, it must come first. TmpfsOptions maps a folder to additional mount options, such
+	// Tmpfs lists the folders on which an empty tmpfs is mounted. The memory of a tmpfs counts for the server's cgroup. A
+	// folder must come before the folders that it contains. TmpfsOptions maps a folder to additional mount options, such
 	// as a size.
 	Tmpfs        []string
 	TmpfsOptions map[string]string
@@ -44,8 +44,8 @@ type Server struct {
 	stop    sync.Once
 }
 
-// Start starts a server at a site, in its own namespaces for mounts and processes. The server runs in the given
-// cgroup; nil means no cgroup of its own. The server ends at the latest when the lab closes.
+// Start starts a server at a site, in its own namespaces for mounts and processes. The server runs in the given cgroup;
+// nil means that it has no separate cgroup. The server ends at the latest when the lab closes.
 func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command ...string) (*Server, error) {
 	s := &Server{Cgroup: cgroup, log: filepath.Join(l.Dir, name+".log")}
 	log, err := os.Create(s.log)
@@ -72,8 +72,8 @@ func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command .
 	return s, nil
 }
 
-// script returns a shell script that prepares what the server sees, joins the cgroup, and then executes the server's
-// command. files is the prefix of the paths at which the contents of root.Files are stored.
+// script returns a shell script that prepares the file system of the server, joins the cgroup, and then executes the
+// server's command. files is the prefix of the paths at which the contents of root.Files are stored.
 func script(site Site, cgroup *Cgroup, root Root, files string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

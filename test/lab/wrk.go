@@ -20,7 +20,7 @@ type Load struct {
 	// Name identifies the load among the loads of the same measurement.
 	Name string
 	// Connections is the number of connections that send requests. Each connection sends its next request as soon as it
-	// has received the last response.
+	// has received the previous response.
 	Connections int
 	// Lua is the body of a Lua function for wrk that returns the path of the next request. Path is a Go function that
 	// returns such a path too.
@@ -109,9 +109,9 @@ func (l *Lab) Ask(url string, duration time.Duration, loads ...Load) ([]Answers,
 	return together(clients, outputs)
 }
 
-// AskAtRate sends loads as Ask does, but each load sends a fixed number of requests per second, whatever the server
-// does. client is the path of the program test/bench/rate. address is the server's HOST:PORT. The latency of a
-// request is measured from the time at which the request was due.
+// AskAtRate sends loads as Ask does, but each load sends a fixed number of requests per second, even if the server is
+// slow. client is the path of the program test/bench/rate. address is the server's HOST:PORT. The latency of a request
+// is measured from the time at which the request was due.
 func (l *Lab) AskAtRate(
 	client, address string, duration time.Duration, loads []Load, rates []float64,
 ) ([]Answers, error) {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestWriteIntoANewFolder checks that a long benchmark does not lose its result for want of a folder.
+// TestWriteIntoANewFolder checks that Write creates a missing folder, so that a long benchmark does not lose its
+// result.
 func TestWriteIntoANewFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "dist", "results")

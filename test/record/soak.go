@@ -6,8 +6,8 @@ type Soak struct {
 	// Requests is the number of requests that were answered. Hits is the number of HITs among them.
 	Requests int64 `json:"requests"`
 	Hits     int64 `json:"hits"`
-	// Purges maps what a purge selects by, such as tags, to the number of such purges. Faults maps each fault to the
-	// number of times that it occurred.
+	// Purges maps the way in which a purge selects objects, such as tags, to the number of such purges. Faults maps each
+	// fault to the number of times that it occurred.
 	Purges map[string]int `json:"purges"`
 	Faults map[string]int `json:"faults"`
 	// Old is the number of responses that were older than a purge that had settled before the request began. Late is the

@@ -4,8 +4,8 @@ package steps
 
 import "testing"
 
-// Run runs a step, and writes its name to the test's output. So a failure in the output belongs to the last step that
-// is named before the failure.
+// Run runs a step, and writes the step's name to the test's output before. A failure in the output belongs to the last
+// step that is named before it.
 func Run(t *testing.T, name string, step func()) {
 	t.Helper()
 	t.Log("step: " + name)

@@ -1,7 +1,7 @@
-// Command bounds adds limits to the fields of a CustomResourceDefinition whose types are defined by Kubernetes, such
-// as affinity. Every list and string of the API must have a limit, and markers cannot set limits inside these types.
-// Fields that already have limits keep them. The command also replaces the pattern of quantities by a rule whose
-// message says what is wrong.
+// Command bounds adds limits to the fields of a CustomResourceDefinition whose types are defined by Kubernetes, such as
+// affinity. Every list and string of the API must have a limit, and markers cannot set limits inside these types.
+// Fields that already have limits keep these limits. The command also replaces the pattern of quantities by a rule
+// whose message says what is wrong.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The limits are far beyond what anybody writes, and far below what could do harm.
+// The limits are much larger than any value that people write, and much smaller than values that could do harm.
 const (
 	maxLength = 4096
 	maxItems  = 64

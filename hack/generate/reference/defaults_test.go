@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
-// inText are the forms in which a sentence names a field and its default.
+// inText lists the forms in which a sentence can name a field and its default.
 var inText = []*regexp.Regexp{
 	regexp.MustCompile("`([\\w.\\[\\]]+)`(?: percent)?(?: is|,| \\() ?(\\d+ ?\\w*%?|\\w+) by default"),
 	regexp.MustCompile("`([\\w.\\[\\]]+)` \\(default (\\w+)\\)"),
@@ -27,13 +27,14 @@ var inText = []*regexp.Regexp{
 	regexp.MustCompile("the default of `([\\w.\\[\\]]+)` is (\\w+)"),
 }
 
-// inMark is the form for text that holds only with some defaults and does not name them, such as "pods share the keys":
+// inMark is the form of a comment on text that is true only with certain defaults, but does not name them, such as
+// "pods share the keys":
 //
 //	<!-- with the defaults routing.mode: Sharded, routing.handover: 10m -->
 var inMark = regexp.MustCompile(`(?:^<!-- with the defaults|,) ([\w.\[\]]+): (\w+)`)
 
-// TestDocumentedDefaults checks what pages say of defaults against the API's. It fails for a sentence about the default
-// of a field in a form that it does not know.
+// TestDocumentedDefaults compares the defaults that the docs state with the defaults of the API. It fails if a sentence
+// states the default of a field in a form that the test does not know.
 func TestDocumentedDefaults(t *testing.T) {
 	defaults, _ := defaultsOf(t)
 	says := regexp.MustCompile(`by default|\(default |the default of|\(the default`)
@@ -76,7 +77,8 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 }
 
-// TestDescribedDefaults checks what the API's comments say of defaults against what the API server fills in.
+// TestDescribedDefaults compares the defaults that the comments of the API state with the defaults that the API server
+// sets.
 func TestDescribedDefaults(t *testing.T) {
 	defaults, descriptions := defaultsOf(t)
 	count := 0
@@ -92,7 +94,7 @@ func TestDescribedDefaults(t *testing.T) {
 	}
 }
 
-// isSame compares what a page says with a default. Times may have a space before the unit.
+// isSame reports whether the value on a page is the default. A time on a page may have a space before its unit.
 func isSame(said, want string) bool {
 	a, notTime := time.ParseDuration(strings.ReplaceAll(said, " ", ""))
 	b, notTime2 := time.ParseDuration(want)
@@ -102,7 +104,8 @@ func isSame(said, want string) bool {
 	return said == want || said == "off" && want == "false" || said == "on" && want == "true"
 }
 
-// pages returns the pages that people write. Decisions are of their time.
+// pages returns README.md and the pages of the docs, except the decisions in docs/adr. A decision may name the defaults
+// of an earlier time.
 func pages(t *testing.T) []string {
 	t.Helper()
 	const top = "../../../"
@@ -119,9 +122,9 @@ func pages(t *testing.T) []string {
 	return list
 }
 
-// defaultsOf returns the defaults of the spec's fields by path: those that the API server fills in, and what the
-// operator then chooses for a new CacheNode of three pods with hard disks. descriptions has the comments of the former
-// fields.
+// defaultsOf returns the defaults of the spec's fields, by path. They are the defaults that the API server sets, and
+// some values that the operator chooses for a new CacheNode of three pods with hard disks. descriptions contains the
+// comments on the fields whose defaults the API server sets.
 func defaultsOf(t *testing.T) (defaults, descriptions map[string]string) {
 	t.Helper()
 	cacheNode, errs, err := schema.Decode([]byte(`{apiVersion: cachenode.io/v1alpha1, kind: CacheNode,
@@ -149,7 +152,7 @@ func defaultsOf(t *testing.T) (defaults, descriptions map[string]string) {
 			if err := json.Unmarshal(s.Default.Raw, &value); err != nil {
 				t.Fatal(path, err)
 			}
-			if value != "" { // such as in references of Kubernetes'
+			if value != "" { // some types of Kubernetes, such as references, have the default ""
 				defaults[path], descriptions[path] = fmt.Sprint(value), strings.Join(strings.Fields(s.Description), " ")
 			}
 		}

@@ -41,7 +41,7 @@ func TestMetricsExist(t *testing.T) {
 	}
 }
 
-// TestEachAlertHasARunbook checks that each alert has a runbook, and each runbook an alert.
+// TestEachAlertHasARunbook checks that each alert has a runbook, and that each runbook belongs to an alert.
 func TestEachAlertHasARunbook(t *testing.T) {
 	text, err := os.ReadFile(chart + "alerts.yaml")
 	if err != nil {
@@ -130,7 +130,7 @@ func TestFieldsExist(t *testing.T) {
 	}
 }
 
-// isKubernetes says whether a field is one of Kubernetes' own, such as spec.pod.resources.limits.memory.
+// isKubernetes reports whether a field is defined by Kubernetes, such as spec.pod.resources.limits.memory.
 func isKubernetes(name string) bool {
 	return slices.ContainsFunc(kubernetes, func(prefix string) bool {
 		return strings.HasPrefix(name, strings.TrimPrefix(prefix, "spec.")+".") || strings.HasPrefix(name, prefix+".")

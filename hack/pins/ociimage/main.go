@@ -3,9 +3,9 @@
 //	ociimage -name localhost/pause:1 -entrypoint /pause -file bin/pause:/pause -o pause.tar
 //	ociimage -entrypoint /manager -arch amd64 -arch arm64 -file 'bin/{arch}/manager:/manager' -layout image
 //
-// With -o, it writes an archive in the format of "docker save", which containerd, kind and docker load. With -layout,
-// it writes a folder in the format of the OCI image layout with an index of one image for each architecture. The same
-// input always produces the same bytes.
+// With -o, it writes an archive in the format of "docker save". containerd, kind and docker can load such an archive.
+// With -layout, it writes a folder in the format of the OCI image layout with an index of one image for each
+// architecture. The same input always produces the same bytes.
 package main
 
 import (

@@ -14,10 +14,10 @@ import (
 // Result is the outcome of a conditional change of a file.
 type Result int
 
-// The results. nginx does not use an Unused file, because the file was stamped or is incomplete.
+// The results. Unused means that nginx does not use the file, because the file was stamped or is incomplete.
 const (
 	Gone Result = iota // there is no file
-	Kept               // the file stays as it is, because it does not meet the condition
+	Kept               // the file was not changed, because it does not meet the condition
 	Unused
 	Changed
 )

@@ -48,7 +48,7 @@ var (
 	ErrDamaged = errors.New("the file is damaged")
 )
 
-// Header is what nginx stores before the body of a response.
+// Header contains what nginx stores before the body of a response.
 type Header struct {
 	// Key is the cache key. The variants of a response (Vary) are several files with the same key.
 	Key string

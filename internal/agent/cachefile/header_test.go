@@ -13,7 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 )
 
-// written returns a cache file as nginx writes it, with changes.
+// written returns a cache file like the files that nginx writes, after the function change has changed it.
 func written(change func(fixed []byte) []byte) []byte {
 	rest := []byte("\nKEY: http://www.example.com/a\nHTTP/1.1 200 OK\r\nCache-Tag: a,b\r\n\r\n")
 	fixed := make([]byte, 336)
@@ -64,7 +64,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestStale checks that the longer window counts, and that no value is out of range.
+// TestStale checks that Stale is the longer of the two times in the file, and that values out of range are limited.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

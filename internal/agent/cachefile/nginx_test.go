@@ -46,7 +46,8 @@ spec:
 	return s
 }
 
-// origin varies by X-Device, has two headers with tags, and says in the body which request it answers.
+// origin answers a request. The response varies by X-Device, has two headers with tags, and contains the number of the
+// request in its body.
 func (s *site) origin(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "X-Device")
 	w.Header().Set("ETag", `"1"`)
@@ -76,7 +77,7 @@ func (s *site) get(t *testing.T, path, device string) (status, body string) {
 	return response.Header.Get("X-Cache"), string(text)
 }
 
-// wants checks how the next responses for a device come about.
+// wants checks the header X-Cache of the next responses for a device.
 func (s *site) wants(t *testing.T, path, device string, statuses ...string) {
 	t.Helper()
 	for i, want := range statuses {
@@ -88,7 +89,7 @@ func (s *site) wants(t *testing.T, path, device string, statuses ...string) {
 
 func key(path string) string { return "http://www.example.com" + path }
 
-// file returns the path of the only cache file with the key of a path.
+// file returns the path of the cache file for a URL path. It fails the test unless there is exactly one such file.
 func (s *site) file(t *testing.T, path string) string {
 	t.Helper()
 	files := s.nginx.Cached(key(path), "disk1")
@@ -160,8 +161,8 @@ func TestInvalidateWithNginx(t *testing.T) {
 	}
 }
 
-// TestVariantsRevive shows why all files of a key are invalidated together: without the file of the first variant,
-// nginx finds the others again later.
+// TestVariantsRevive shows why all files of a key are invalidated together. If only the file of the first variant is
+// removed, nginx later finds the files of the other variants again.
 func TestVariantsRevive(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -174,7 +175,7 @@ func TestVariantsRevive(t *testing.T) {
 	}
 	must(t, cachefile.Remove(first))
 	s.wants(t, "/v", "phone", "MISS")
-	s.wants(t, "/v", "desktop", "HIT") // of before
+	s.wants(t, "/v", "desktop", "HIT") // the old response
 	for _, file := range files {
 		must(t, cachefile.Remove(file))
 	}

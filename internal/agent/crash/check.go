@@ -33,9 +33,9 @@ type Result struct {
 // context ends or the disk fails. A later call then finds the remaining files.
 //
 // Check reads the times of the files in the folders that changed last. It opens only files that were written at most
-// two minutes before the file that was written last. The index does not help to find these files: after a crash, the
-// index can be minutes older than the files, and nginx can have replaced a file in these minutes. The time of the
-// boot does not help either: the disk can come from another node.
+// two minutes before the file that was written last. The index does not help to find these files. After a crash, the
+// index can be minutes older than the files, and nginx can have replaced a file in these minutes. The time of the boot
+// does not help either: the disk can come from another node.
 func Check(ctx context.Context, now time.Time, folder string, isUsable func() bool) (Result, error) {
 	c := checking{folder: folder, isUsable: isUsable}
 	folders, err := c.byTime(ctx)
@@ -133,9 +133,9 @@ func (c *checking) read(ctx context.Context, folder string, s *suspects) error {
 	return nil
 }
 
-// check removes a file unless it is complete. A file that cannot be read counts as incomplete. check does not write
-// to any file: if the check were interrupted, the new time of the file would hide the time of the crash from the next
-// check.
+// check removes a file unless it is complete. A file that cannot be read counts as incomplete. check does not write to
+// any file, because a write would give the file a new time. If the check were then interrupted, the next check could
+// not tell when the crash was.
 func (c *checking) check(path string) error {
 	file, err := os.Open(path) //nolint:gosec // nginx's own files
 	if errors.Is(err, fs.ErrNotExist) {

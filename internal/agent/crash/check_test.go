@@ -27,7 +27,7 @@ func must(t *testing.T, err error) {
 
 const bodySize = 100_000
 
-// file returns a cache file with a body of which the header says that it has bodySize bytes.
+// file returns a cache file. The body has the given number of bytes, and the header states a length of bodySize bytes.
 func file(key string, body int) []byte {
 	rest := fmt.Sprintf("\nKEY: %s\nHTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", key, bodySize)
 	fixed := make([]byte, 336)
@@ -37,8 +37,8 @@ func file(key string, body int) []byte {
 	return append(append(fixed, rest...), bytes.Repeat([]byte("x"), body)...)
 }
 
-// TestCheck checks that files of the last two minutes are opened and the cut ones removed, that older ones are neither,
-// and that a check that is interrupted finds the same afterwards.
+// TestCheck checks that Check opens the files of the last two minutes and removes the cut files among them. It must
+// neither open nor remove older files. If a check is interrupted, the next check must find the remaining files.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

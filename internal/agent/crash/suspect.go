@@ -13,7 +13,7 @@ const window = 2 * time.Minute
 // suspects collects the files that a crash can have cut. The caller reads the folders of a cache and adds their
 // files; it begins with the folder that changed last.
 type suspects struct {
-	// now is the time at which the check began. A file time after now comes from a clock that was wrong.
+	// now is the time at which the check began. If a file has a later time, the clock was wrong when the file was written.
 	now time.Time
 	// last is the latest time at which any of the files read so far was written. This is about the time of the crash.
 	last  time.Time
@@ -26,7 +26,7 @@ type suspect struct {
 }
 
 // mayBeIn reports whether a folder that changed at the given time can contain suspects. nginx moves a file into its
-// folder after it has written the file, so a folder that changed before the window contains no file that a crash can
+// folder after it has written the file. So a folder that changed before the window contains no file that a crash can
 // have cut. The removal of a file also changes the time of its folder, so this time does not show when the crash was.
 func (s *suspects) mayBeIn(changed time.Time) bool { return !changed.Before(s.last.Add(-window)) }
 

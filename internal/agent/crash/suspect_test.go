@@ -47,7 +47,8 @@ func TestIsWhole(t *testing.T) {
 	}
 }
 
-// TestSuspects reads folders in their order, and checks which files become suspects and how many folders are read.
+// TestSuspects reads folders, beginning with the folder that changed last. It checks which files become suspects and
+// how many folders are read.
 func TestSuspects(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)

@@ -11,7 +11,7 @@ import (
 // hanging.
 const busyPatience = 30 * time.Second
 
-// look is the number of reads and writes that a device had completed at a moment.
+// look contains the numbers of reads and writes that a device had completed at the time at.
 type look struct {
 	at            time.Time
 	device        uint64
@@ -20,8 +20,9 @@ type look struct {
 	isKnown bool
 }
 
-// isBusy reports whether the device has completed at least rate operations a second between the looks l and now. Such
-// a device does not hang. While a probe reads, only reads count, because a disk may complete writes but no reads.
+// isBusy reports whether the device has completed enough operations between the looks l and now. rate is the minimum
+// number of operations a second. A device that completes enough operations does not hang. While a probe reads, only
+// reads count, because a disk may complete writes but no reads.
 func (l look) isBusy(now look, reading bool, rate int) bool {
 	if !l.isKnown || !now.isKnown || l.device != now.device || now.reads < l.reads || now.writes < l.writes {
 		return false
@@ -59,9 +60,9 @@ type watch struct {
 	hung  bool
 }
 
-// hangs reports whether the disk hangs. now is the current look. The first look with counts does not change the
-// verdict: later looks are compared with this look. If the time since the last look is shorter than least, the
-// previous verdict stays, because the counts of so short a time prove nothing.
+// hangs reports whether the disk hangs. The parameter now is the current look. The first look with counts does not
+// change the result: later looks are compared with it. The parameter least is a minimum time. If less time has passed
+// since the last look, the previous result stays, because the counts of a shorter time prove nothing.
 func (w *watch) hangs(now look, reading bool, least time.Duration, rate int) bool {
 	switch {
 	case now.at.Sub(w.begun) >= busyPatience || !now.isKnown:

@@ -45,8 +45,8 @@ func TestIsBusy(t *testing.T) {
 	}
 }
 
-// TestBusyDisk checks that a probe which takes long because the disk is busy does not fail the disk, unless it takes
-// longer than any queue explains; and that one of a disk that does nothing does.
+// TestBusyDisk checks what happens if a probe takes long. If the disk is busy, the disk does not fail, unless the probe
+// takes longer than any queue can explain. If the disk completes hardly any reads, the disk fails.
 func TestBusyDisk(t *testing.T) {
 	const healthy, failed = v1alpha1.DiskHealthy, v1alpha1.DiskFailed
 	for name, tt := range map[string]struct {
@@ -68,7 +68,7 @@ func TestBusyDisk(t *testing.T) {
 				m.state.Status = tt.before
 				begun := time.Now()
 				var asked atomic.Bool
-				m.look = func() look { // the first one is too early to know the device
+				m.look = func() look { // at the first look, the device is not known yet
 					return look{
 						at: time.Now(), reads: uint64(tt.rate * time.Since(begun).Seconds()), isKnown: asked.Swap(true),
 					}
@@ -87,7 +87,7 @@ func TestBusyDisk(t *testing.T) {
 					return Sample{At: time.Now(), Latency: time.Since(sampled)}
 				}
 				go m.Run(ctx)
-				time.Sleep(45 * time.Second) // of the test's own clock, which jumps
+				time.Sleep(45 * time.Second) // by synctest's clock, so the test does not really wait
 				if got := m.State(); got.Status != tt.want {
 					t.Errorf("the disk is %s (%s), want %s", got.Status, got.Message, tt.want)
 				}

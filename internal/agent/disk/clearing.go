@@ -44,7 +44,7 @@ func rest(ctx context.Context, d time.Duration) {
 }
 
 // start deletes the foreign caches in our folder on a disk, in the background, until the context ends. It does nothing
-// if a run is active. A run that is waiting for a disk when the context ends goes on until the disk answers.
+// if a run is active. If a run waits for a disk when the context ends, the run lasts until the disk answers.
 func (c *clearing) start(ctx context.Context, folder string) {
 	if !c.running.CompareAndSwap(false, true) {
 		return
@@ -72,7 +72,8 @@ func (c *clearing) start(ctx context.Context, folder string) {
 // newForeign returns a new name for a folder or file that is to be deleted.
 func newForeign() string { return foreignFolder + "." + rand.Text() }
 
-// nextForeign returns the next entry in our folder that must be deleted and is not in failed; nil if there is none.
+// nextForeign returns the next entry in our folder that must be deleted; nil if there is none. It skips the entries in
+// the map failed.
 func nextForeign(root *os.Root, failed map[string]bool) os.DirEntry {
 	folder, err := root.Open(".")
 	if err != nil {

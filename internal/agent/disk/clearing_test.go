@@ -16,8 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestClearing checks that only one run deletes a foreign cache however often the disk is probed, that it rests, and
-// that what is left when the agent ends is deleted later.
+// TestClearing checks that only one run deletes a foreign cache, even if the disk is probed often, and that the run
+// rests. It also checks that the next agent deletes what is left when an agent ends.
 func TestClearing(t *testing.T) {
 	p := prober(t)
 	folder := filepath.Join(p.Dir, layout.OwnFolder)
@@ -93,7 +93,7 @@ func TestClearingEnds(t *testing.T) {
 	}
 }
 
-// TestClearingTraps checks traps that the previous owner of a disk may have left for the deletion.
+// TestClearingTraps checks that the deletion copes with traps that the previous owner of a disk may have left.
 func TestClearingTraps(t *testing.T) {
 	p := prober(t)
 	expect(t, p, "")

@@ -49,7 +49,7 @@ func NewMonitor(prober *Prober, limits Limits) *Monitor {
 	return m
 }
 
-// State returns the present state of the disk.
+// State returns the current state of the disk.
 func (m *Monitor) State() State {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -89,7 +89,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	var late, overdue <-chan time.Time // overdue is not nil while a probe runs
 	var hasRead chan struct{}
 	var begun, ended time.Time
-	var early <-chan time.Time // fires at the first look at the device; later looks are compared with it
+	var early <-chan time.Time // fires when it is time for the first look at the device
 	var seen watch
 	hangs := func() bool {
 		t := m.thresholds()

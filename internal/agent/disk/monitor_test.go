@@ -10,8 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// TestMonitorSeesReadsThatWait checks that a disk counts as one that makes reads wait while the reads of a probe still
-// run, and that its writes may take long.
+// TestMonitorSeesReadsThatWait checks that a disk counts as a disk that makes reads wait even before the slow reads of
+// a probe have ended. Slow writes do not count.
 func TestMonitorSeesReadsThatWait(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before        v1alpha1.DiskState
@@ -39,7 +39,7 @@ func TestMonitorSeesReadsThatWait(t *testing.T) {
 				m.Changed = func(State, State) { changes.Add(1) }
 				ctx, cancel := context.WithCancel(t.Context())
 				go m.Run(ctx)
-				time.Sleep(2 * lateRead) // all times are those of the test's own clock, which jumps
+				time.Sleep(2 * lateRead) // by synctest's clock, so the test does not really wait
 				if got := m.State().Waits(time.Now()); got != tt.want {
 					t.Errorf("waits is %t, want %t", got, tt.want)
 				}

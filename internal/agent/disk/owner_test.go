@@ -11,8 +11,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// TestForgedMark checks that a cache that somebody else has left in this CacheNode's name is deleted before nginx sees
-// it. The CacheNode's own cache is kept, and marks from before it had a key are accepted once.
+// TestForgedMark checks caches whose marks contain this CacheNode's name. If somebody else wrote the mark, the cache is
+// set aside for deletion, so that nginx never uses it. The CacheNode's own cache is kept. An unsigned mark from the
+// time before the CacheNode had a key is accepted once.
 func TestForgedMark(t *testing.T) {
 	past, future := time.Unix(0, 0), time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC)
 	key := []byte("0123456789abcdef0123456789abcdef")
@@ -68,7 +69,8 @@ func TestForgedMark(t *testing.T) {
 			if tt.want != "" {
 				return
 			}
-			// From now on the cache is our own, for other agents too and however old it is.
+			// From now on, the disk has our signed mark. Another agent must keep the cache, even if it accepts no unsigned
+			// marks.
 			must(t, os.MkdirAll(filepath.Dir(cached), 0o750))
 			must(t, os.WriteFile(cached, []byte("own"), 0o600))
 			heir := again(p)

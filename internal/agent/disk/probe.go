@@ -118,7 +118,7 @@ func (p *Prober) Probe(ctx context.Context, hasRead func()) Sample {
 	return s
 }
 
-// finding is an error with the reason for which the disk fails.
+// finding is an error that contains the reason why the disk fails.
 type finding struct {
 	reason v1alpha1.DiskReason
 	text   string
@@ -165,7 +165,8 @@ func (p *Prober) probe(ctx context.Context, usage *Usage, hasRead func()) error 
 	return err
 }
 
-// explained adds owner and mode of the volume to a permission error, which would otherwise look like a broken disk.
+// explained adds the owner and mode of the volume to a permission error. Without these details, the error would look
+// like an error of a broken disk.
 func explained(err error, dir string) error {
 	var stat unix.Stat_t
 	if !errors.Is(err, os.ErrPermission) || unix.Stat(dir, &stat) != nil {

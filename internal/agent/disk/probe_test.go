@@ -22,7 +22,7 @@ import (
 
 var owner = Owner{Namespace: "default", Name: "edge"}
 
-// prober returns a prober of a real disk that is mounted below its own folder.
+// prober returns a prober of a real disk, which is mounted at a new folder.
 func prober(t *testing.T) *Prober {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "disk1")
@@ -33,12 +33,12 @@ func prober(t *testing.T) *Prober {
 	}
 }
 
-// again returns a prober of the same disk without any state.
+// again returns a new prober of the same disk, without the state of the prober p.
 func again(p *Prober) *Prober {
 	return &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices, Owner: p.Owner, Rules: p.Rules}
 }
 
-// expect probes and checks the reason.
+// expect runs a probe and checks the reason in its result; "" for a good probe.
 func expect(t *testing.T, p *Prober, want v1alpha1.DiskReason) Sample {
 	t.Helper()
 	s := p.Probe(t.Context(), func() {})
@@ -58,7 +58,7 @@ func TestTheErrorNamesTheVolumesOwner(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	chattr("+i") // root may write anywhere else
+	chattr("+i") // without this attribute, root may write anywhere
 	t.Cleanup(func() { chattr("-i") })
 	want := "operation not permitted: the root of the volume is owned by 0:0 with mode 0755"
 	if s := expect(t, p, v1alpha1.DiskIOError); !strings.Contains(s.Message, want) {
@@ -92,7 +92,7 @@ func TestProbe(t *testing.T) {
 		if _, err := os.Stat(cached); err != nil {
 			t.Error(err)
 		}
-		expect(t, p, "") // the same CacheNode, recreated, finds it
+		expect(t, p, "") // the recreated CacheNode finds its cache again
 	})
 	t.Run("unless that is allowed", func(t *testing.T) {
 		stranger := again(p)
@@ -142,7 +142,7 @@ func TestProbe(t *testing.T) {
 		file, err := os.Create(stranger)
 		must(t, err)
 		must(t, file.Truncate(1))
-		for size := int64(256 << 20); size >= 4096; { // all the space
+		for size := int64(256 << 20); size >= 4096; { // fill the whole disk
 			info, err := file.Stat()
 			must(t, err)
 			if unix.Fallocate(int(file.Fd()), 0, info.Size(), size) != nil {
@@ -150,7 +150,7 @@ func TestProbe(t *testing.T) {
 			}
 		}
 		must(t, file.Close())
-		must(t, os.Remove(filepath.Join(p.Dir, layout.OwnFolder, probeFile))) // its blocks need no space
+		must(t, os.Remove(filepath.Join(p.Dir, layout.OwnFolder, probeFile))) // existing blocks need no space
 		if s := p.Probe(t.Context(), func() {}); s.Reason != "" && s.Reason != v1alpha1.DiskFull {
 			t.Errorf("the probe says %q (%s)", s.Reason, s.Message)
 		} else if after := (State{Status: v1alpha1.DiskHealthy}).Next(s, limits); after.Reason != v1alpha1.DiskFull {
@@ -188,7 +188,7 @@ func TestDevices(t *testing.T) {
 	folder.Dir = filepath.Join(p.Dir, "nowhere")
 	expect(t, folder, v1alpha1.DiskNotMounted)
 
-	bound := again(p) // a folder, mounted as by the kubelet
+	bound := again(p) // a bind mount of a folder, as the kubelet makes it
 	bound.Disk, bound.Dir = "disk4", t.TempDir()
 	must(t, unix.Mount(folder.Dir[:len(folder.Dir)-len("nowhere")]+"folder", bound.Dir, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(bound.Dir, 0)) })
@@ -218,15 +218,15 @@ func TestTrim(t *testing.T) {
 		return len(files)
 	}
 	n := 0
-	await.True(t, "more than two files are left", func() bool { n = left(); return n <= 2 }) // a call has a time to end
+	await.True(t, "more than two files are left", func() bool { n = left(); return n <= 2 }) // a call has a time limit
 	if n != 2 {
 		t.Errorf("%d files are left, want 2: no more are deleted than needed", n)
 	}
 	must(t, trim(t.Context(), filepath.Join(p.Dir, "nowhere"), 1<<40))
 }
 
-// TestTrimEmptyFolders checks that folders without files, which use up the time of a call, do not keep trim from the
-// other folders for ever.
+// TestTrimEmptyFolders checks that trim finally reaches all files, even if a single call uses up its time in folders
+// without files.
 func TestTrimEmptyFolders(t *testing.T) {
 	p := prober(t)
 	cache := filepath.Join(p.Dir, "cache")
@@ -252,8 +252,8 @@ func TestTrimEmptyFolders(t *testing.T) {
 	t.Error("after 100 calls, the file is still there")
 }
 
-// TestProbeThatHangsFailsTheDisk checks a probe that hangs: it counts as a failure after each timeout, and the disk is
-// healthy again when the probe has ended.
+// TestProbeThatHangsFailsTheDisk checks a probe that hangs. The probe must count as a failure after each timeout. When
+// the probe has ended, the disk must become healthy again.
 func TestProbeThatHangsFailsTheDisk(t *testing.T) {
 	p := prober(t)
 	must(t, os.Mkdir(filepath.Join(p.Dir, layout.OwnFolder), 0o750))
@@ -276,7 +276,8 @@ func TestProbeThatHangsFailsTheDisk(t *testing.T) {
 	becomes(v1alpha1.DiskHealthy)
 	must(t, os.Remove(pipe))
 	must(t, unix.Mkfifo(pipe, 0o600))
-	// It can be opened when a probe has opened it, which then hangs until the writer closes it.
+	// The test can open the pipe for writing as soon as a probe has opened it for reading. That probe then hangs until the
+	// test closes the pipe.
 	var writer *os.File
 	await.Until(t, func() string {
 		fd, err := unix.Open(pipe, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -297,7 +298,7 @@ func TestProbeThatHangsFailsTheDisk(t *testing.T) {
 		}
 		return n
 	}
-	before := timeouts() // on a busy machine, probes before it took too long too
+	before := timeouts() // on a busy machine, earlier probes may have taken too long too
 	await.True(t, "the same probe does not fail again and again", func() bool { return timeouts() >= before+4 })
 	if got := m.State(); got.Status != v1alpha1.DiskFailed || got.Reason != v1alpha1.DiskSlow {
 		t.Errorf("it is %s for %q, want Failed for Slow", got.Status, got.Reason)

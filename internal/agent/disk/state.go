@@ -1,8 +1,8 @@
 // Package disk decides for each disk of a pod whether it is healthy. A pure state machine takes samples (state.go), a
 // probe produces them (probe.go), and a monitor connects the two (monitor.go).
 //
-// It may import the API, effective and layout. A new reason for which a disk fails needs a reason in the API, a
-// sample from the prober, and a case in State.Next.
+// It may import the API, effective and layout. To add a reason why a disk fails, add the reason to the API, a sample
+// with this reason to the prober, and a case to State.Next.
 package disk
 
 import (
@@ -79,7 +79,7 @@ const (
 	calm     = 10 * time.Minute
 )
 
-// State is what the agent knows about a disk. It is a value type: Next returns a new State.
+// State contains what the agent knows about a disk. It is a value type: Next returns a new State.
 type State struct {
 	Status  v1alpha1.DiskState
 	Reason  v1alpha1.DiskReason
@@ -181,7 +181,7 @@ func (s State) bad(at time.Time, reason v1alpha1.DiskReason, message string, t T
 // needed returns how many consecutive good probes bring the disk back.
 func (s State) needed(t Thresholds) int { return t.Successes << s.flaps }
 
-// Delay returns the time from the end of a probe to the next one.
+// Delay returns the time between the end of a probe and the begin of the next probe.
 func (s State) Delay(t Thresholds) time.Duration {
 	if s.Status == v1alpha1.DiskHealthy && s.failures > 0 {
 		return confirmDelay

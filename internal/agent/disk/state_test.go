@@ -120,8 +120,8 @@ func TestMessageStands(t *testing.T) {
 	}
 }
 
-// TestMessageOfADiskThatRecovers checks that a disk whose probes are good again no longer says what it needs, and says
-// it again when a probe fails.
+// TestMessageOfADiskThatRecovers checks the message of a failed disk. After a good probe, the message no longer
+// contains the cause of the failure. After another failed probe, the message contains the cause again.
 func TestMessageOfADiskThatRecovers(t *testing.T) {
 	t.Parallel()
 	s := play(State{Status: v1alpha1.DiskStarting}, samples(v1alpha1.DiskForeignCache, ""))
@@ -143,7 +143,7 @@ func TestFlappingIsForgotten(t *testing.T) {
 	}
 }
 
-// TestStatesOnRandomHistories checks invariants on random histories.
+// TestStatesOnRandomHistories checks invariants of a disk's states on random sequences of samples.
 func TestStatesOnRandomHistories(t *testing.T) {
 	reasons := []v1alpha1.DiskReason{
 		"", "", "", "", v1alpha1.DiskIOError, v1alpha1.DiskSlow, v1alpha1.DiskCorrupt,

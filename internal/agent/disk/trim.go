@@ -20,10 +20,10 @@ const (
 
 var errEnough = errors.New("enough")
 
-// trim deletes cache files of a disk that is out of use because it is full, until more than want bytes are free. nginx
-// does not evict files from a disk that is not in its configuration. The next request for a deleted file is a MISS.
-// Each call begins at a random folder of the cache. Otherwise each call could spend its time on the same empty
-// folders, and never reach the others.
+// trim deletes cache files of a disk that is out of use because it is full. It stops when more bytes are free than the
+// parameter want. trim is needed because nginx does not evict files from a disk that is not in its configuration. The
+// next request for a deleted file is a MISS. Each call begins at a random folder of the cache. Otherwise each call
+// could spend its time on the same empty folders, and never reach the others.
 func trim(ctx context.Context, cache string, want int64) error {
 	ctx, cancel := context.WithTimeout(ctx, trimTime)
 	defer cancel()

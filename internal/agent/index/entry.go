@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// Entry is what the index stores about a file.
+// Entry contains what the index stores about a file.
 type Entry struct {
 	File cachekey.File
 	// Key is the object's key. All slices and all variants of an object have the same Key.
@@ -42,17 +42,17 @@ type Entry struct {
 // Format identifies the layout of the records. An index with another format cannot be used.
 const Format = "4"
 
-// MaxTags is the largest number of tags that are indexed for an object. MaxTag is the largest length of an indexed
-// tag in bytes. Further or longer tags are left out, and the object gets the tag TagsCut, which no header can
-// contain.
+// MaxTags is the largest number of tags that are indexed for an object. MaxTag is the largest length of an indexed tag
+// in bytes. If an object has more tags, longer tags or tags with control characters, these tags are left out. The
+// object then gets the tag TagsCut, which no header can contain.
 const (
 	MaxTags = 128
 	MaxTag  = 256
 	TagsCut = "\x01"
 )
 
-// ParseTags returns the tags in the values of a header. Spaces separate tags (Surrogate-Key), and so do commas
-// (Cache-Tag).
+// ParseTags returns the tags in the values of a header. Tags are separated by spaces, as in Surrogate-Key, by commas,
+// as in Cache-Tag, or by tabs.
 func ParseTags(values []string) []string {
 	var tags []string
 	cut := false

@@ -19,14 +19,14 @@ import (
 // Index is the index of one disk. It is safe for concurrent use, but only one goroutine may change it.
 type Index struct {
 	// Serves reports whether nginx finds the objects of a generation; nil means all generations. [Index.Objects] and
-	// similar methods leave out all other objects. Set it before other calls.
+	// similar methods leave out the objects that nginx does not find. Set Serves before other calls.
 	Serves func(generation int64) bool
 	// Clock is the clock of the index and its keeper. Open sets the real clock. To use another clock, set it before
 	// other calls.
 	Clock clock.Clock
 
 	db *pebble.DB
-	// boot is the ID of the machine's present boot.
+	// boot is the ID of the machine's current boot.
 	boot string
 	// mutex is held for reading while the database is used, so that nobody uses the database after Close.
 	mutex  sync.RWMutex
@@ -50,17 +50,17 @@ func NewCache(bytes int64) *Cache { return &Cache{pebble.NewCache(bytes)} }
 // Close frees the memory.
 func (c *Cache) Close() { c.blocks.Unref() }
 
-// memTable is the size in bytes of a memory table, in which an index collects changes before it writes them to the
-// disk. An index has up to two memory tables.
+// memTable is the size of a memory table in bytes. In a memory table, an index collects changes before it writes them
+// to the disk. An index has up to two memory tables.
 const memTable = 1 << 20
 
 // blockSize is the number of bytes of records that are compressed together. Keys repeat hosts and folders, so larger
 // blocks compress better. But each lookup of a file reads a whole block.
 const blockSize = 16 << 10
 
-// Open opens the index in a folder, and creates the index if there is none. An index that cannot be opened is
-// damaged: the caller removes the folder and calls Open again. All folders of the cache must then be rescanned. boot
-// is the ID of the machine's present boot (/proc/sys/kernel/random/boot_id).
+// Open opens the index in a folder, and creates the index if there is none. An index that cannot be opened is damaged:
+// the caller removes the folder and calls Open again. All folders of the cache must then be rescanned. boot is the ID
+// of the machine's current boot (/proc/sys/kernel/random/boot_id).
 //
 // The index has no write-ahead log: a log would have to be synced, and a failure of the log would end the agent.
 // After a crash, the index has the state of an earlier moment, and [Index.Checkpoint] returns this moment.
@@ -98,8 +98,8 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 // because it is damaged. A call that changes the index may then never return.
 func (x *Index) Failed() <-chan struct{} { return x.failed }
 
-// Damaged returns true for an index that has failed because it is damaged. The caller removes its folder, as for an
-// index that cannot be opened.
+// Damaged returns true for an index that has failed because it is damaged. The caller removes the index's folder, as
+// for an index that cannot be opened.
 func (x *Index) Damaged() bool { return x.damaged.Load() }
 
 func (x *Index) damage() {
@@ -276,8 +276,8 @@ func (x *Index) files(start []byte) iter.Seq2[cachekey.File, error] {
 	}
 }
 
-// page returns the files to which the next records lead, at most as many as the constant page. next is the key of the
-// record that follows; nil if there are no more records.
+// page returns the files to which the next records lead. The constant page is the maximum number of these files. next
+// is the key of the record that follows; nil if there are no more records.
 func (x *Index) page(from, end []byte) (files []cachekey.File, next []byte, err error) {
 	records, err := x.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: end})
 	if err != nil {
@@ -352,7 +352,7 @@ func (x *Index) decodeTime(value []byte) (at time.Time, rebooted bool, err error
 		return at, false, errDamaged
 	}
 	at, rebooted = time.Unix(0, nanoseconds), string(value[n:]) != x.boot
-	if at.After(x.Clock.Now()) { // the clock was set back, so at cannot be compared with older times
+	if at.After(x.Clock.Now()) { // the clock was set back, so this time cannot be compared with older times
 		at = time.Time{}
 	}
 	return at, rebooted, nil

@@ -58,7 +58,8 @@ func random(r *rand.Rand) (f cachekey.File) {
 	return f
 }
 
-// TestIndex compares an index with a map, while entries are added, replaced and removed, and the index is opened again.
+// TestIndex compares an index with a map while entries are added, replaced and removed. It also closes and reopens the
+// index several times.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -168,7 +169,8 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestManyFiles has more files with a tag than are looked up at a time, some of which are removed meanwhile.
+// TestManyFiles iterates over a tag that has more files than one page contains. During the iteration, it removes each
+// file from the index.
 func TestManyFiles(t *testing.T) {
 	t.Parallel()
 	x := open(t, t.TempDir())

@@ -152,8 +152,8 @@ func (k *Keeper) wakeUp() {
 	}
 }
 
-// Complete reports whether the index contains all files that nginx has stored, except in the last moments. It returns
-// false for some seconds if some files could not be read from the disk.
+// Complete reports whether the index contains all files that nginx has stored, except the files of the last moments. It
+// returns false for some seconds if some files could not be read from the disk.
 func (k *Keeper) Complete() bool { return k.complete.Load() }
 
 // Lost returns how often events were lost, or may have been lost, since the keeper was created.
@@ -244,7 +244,7 @@ func (k *Keeper) hasCaughtUp() {
 	k.begun = true
 }
 
-// begin starts to watch the folders, and then finds out which folders have changed earlier.
+// begin starts to watch the folders, and then lists the folders that changed before the watch began.
 func (k *Keeper) begin(ctx context.Context) (err error) {
 	k.scanner = scanner{
 		Disk: k.Disk, unreadable: map[cachekey.File]int{}, pace: func() error { return k.Pace.Wait(ctx) },

@@ -22,7 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// site is an nginx with one disk, whose origin gives each object tags.
+// site is an nginx with one disk. Its origin gives tags to each object.
 type site struct {
 	nginx *nginxtest.Nginx
 	disk  Disk
@@ -48,7 +48,7 @@ spec:
 		w.Header().Set("Vary", "X-Device")
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat(r.URL.Path, 100000)))
 	}))
-	for folder := range cachekey.Folder(cachekey.Folders) { // in a pod, the keeper has nginx's user
+	for folder := range cachekey.Folder(cachekey.Folders) { // in a pod, the keeper runs as nginx's user
 		s.nginx.Mkdir(layout.CacheDir("disk1") + "/" + folder.Path())
 	}
 	s.nginx.Start()
@@ -58,7 +58,7 @@ spec:
 	return s
 }
 
-// get fetches paths for a device.
+// get requests paths with a device in the header X-Device.
 func (s *site) get(t *testing.T, device string, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -74,7 +74,7 @@ func (s *site) get(t *testing.T, device string, paths ...string) {
 	}
 }
 
-// file returns where nginx has stored a path.
+// file returns the file in which nginx has stored a path.
 func (s *site) file(t *testing.T, path string) cachekey.File {
 	t.Helper()
 	f, ok := cachekey.ParseFile(filepath.Base(s.nginx.Cached("http://www.example.com"+path, "disk1")[0]))
@@ -99,7 +99,7 @@ func keep(t *testing.T, disk Disk) (end func() *Keeper) {
 	}
 }
 
-// has waits until the index has exactly the files that are on the disk, and returns how many.
+// has waits until the index contains exactly the files that are on the disk, and returns the number of these files.
 func (d Disk) has(t *testing.T) (n int) {
 	t.Helper()
 	await.Until(t, func() string {
@@ -130,7 +130,7 @@ func TestKeeperFollowsNginx(t *testing.T) {
 	for i := range 30 {
 		news, sport = append(news, fmt.Sprintf("/news/%d", i)), append(sport, fmt.Sprintf("/sport/%d", i))
 	}
-	s.get(t, "phone", news...) // before there is a keeper
+	s.get(t, "phone", news...) // before the keeper starts
 	end := keep(t, s.disk)
 	s.get(t, "phone", sport...)
 	s.get(t, "desktop", news[:5]...)
@@ -161,7 +161,8 @@ func TestKeeperFollowsNginx(t *testing.T) {
 	}
 }
 
-// TestKeeperStartsAgain checks that a keeper finds out what happened while there was none, and reads nothing else.
+// TestKeeperStartsAgain checks that a new keeper finds the changes that were made while no keeper ran, and that it
+// reads no other files.
 func TestKeeperStartsAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
@@ -173,7 +174,7 @@ func TestKeeperStartsAgain(t *testing.T) {
 	end := keep(t, s.disk)
 	await.True(t, "nginx has not stored everything", func() bool { return s.disk.has(t) == 40 })
 	end()
-	checkpoint := s.disk.passes(t).Add(margin) // changes that are not older than that by margin count as new
+	checkpoint := s.disk.passes(t).Add(margin) // stale subtracts margin, so changes from now on count as new
 	s.disk.Index.Clock = clocktesting.NewFakeClock(checkpoint)
 	must(t, s.disk.Index.SetCheckpoint(checkpoint))
 	s.get(t, "phone", paths[40:]...)
@@ -188,8 +189,8 @@ func TestKeeperStartsAgain(t *testing.T) {
 	}
 }
 
-// passes waits until the clock of files, which the kernel sets every few milliseconds, has gone on, and returns a time
-// that is after the changes until now, and before those to come.
+// passes waits for the next tick of the clock from which the kernel sets the times of files. A tick takes a few
+// milliseconds. passes returns a time that is later than all earlier changes, and not later than any future change.
 func (d Disk) passes(t *testing.T) (between time.Time) {
 	t.Helper()
 	path := filepath.Join(d.Folder, "now")
@@ -209,8 +210,8 @@ func (d Disk) passes(t *testing.T) (between time.Time) {
 	return between
 }
 
-// TestWithoutWatches checks that a keeper without inotify polls: everything that nginx did before a call of Sync is in
-// the index after it.
+// TestWithoutWatches checks that a keeper without inotify polls the folders. After a call of Sync, the index contains
+// everything that nginx did before the call.
 func TestWithoutWatches(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
@@ -226,7 +227,7 @@ func TestWithoutWatches(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- k.run(ctx) }()
 	for i := range 20 {
-		fake.SetTime(s.disk.passes(t).Add(margin)) // folders that change from now on count as changed, and no others
+		fake.SetTime(s.disk.passes(t).Add(margin)) // only folders that change from now on count as changed
 		path := fmt.Sprintf("/b/%d", i)
 		s.get(t, "phone", path)
 		f := s.file(t, path)
@@ -246,11 +247,12 @@ func TestWithoutWatches(t *testing.T) {
 	cancel()
 	must(t, <-ended)
 
-	// A checkpoint is no later than the last look: the next look finds what was stored in between.
+	// A checkpoint is not later than the start of the last rescan. The next rescan therefore finds the files that were
+	// stored in between.
 	s.get(t, "phone", "/c/1")
 	s.file(t, "/c/1") // waits until nginx has stored it
 	fake.SetTime(s.disk.passes(t).Add(margin + time.Second))
-	again := func() { // the end of a context looks at what is watched a moment later
+	again := func() { // the mutex is needed: wakeUp may still read k.watching
 		k.mutex.Lock()
 		defer k.mutex.Unlock()
 		k.watching = polled
@@ -262,7 +264,7 @@ func TestWithoutWatches(t *testing.T) {
 	go func() { ended <- k.run(ctx) }()
 	await.True(t, "the keeper does not wait for events", fake.HasWaiters)
 	cancel()
-	must(t, <-ended) // it has set a checkpoint first
+	must(t, <-ended) // run has set a checkpoint before it ended
 	again()
 	ctx, cancel = context.WithCancel(t.Context())
 	polled.ended = ctx.Done()
@@ -278,7 +280,7 @@ func TestWithoutWatches(t *testing.T) {
 	}
 }
 
-// TestPoll checks when a poll has folders looked at.
+// TestPoll checks when a poll requests a rescan of the folders.
 func TestPoll(t *testing.T) {
 	t.Parallel()
 	fake := clocktesting.NewFakeClock(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
@@ -304,8 +306,9 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// TestAfterReboot checks that after a crash of the machine the index learns what the file system has lost, from the
-// names of files and from what the index says about the last minutes, and that it reads no other files.
+// TestAfterReboot checks that a scan after a crash of the machine corrects the index where the file system has lost
+// changes. The scan reads only files that the index lacks, and files whose entries in the index are from the last
+// minutes.
 func TestAfterReboot(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
@@ -318,7 +321,7 @@ func TestAfterReboot(t *testing.T) {
 	lost, back, replaced := s.file(t, paths[0]), s.file(t, paths[1]), s.file(t, paths[2])
 	e, _, err := s.disk.Index.Get(replaced)
 	must(t, err)
-	since := s.disk.Index.Clock.Now().Add(time.Minute) // no file is as new as that
+	since := s.disk.Index.Clock.Now().Add(time.Minute) // later than the times of all files
 	e.Stored, e.Tags = since.Add(time.Second), []string{"lost"}
 	must(t, os.Remove(filepath.Join(s.disk.Folder, lost.Path())))
 	must(t, s.disk.Index.Apply([]Change{{File: back}, {File: replaced, Entry: &e}}))
@@ -346,7 +349,7 @@ func TestAfterReboot(t *testing.T) {
 		t.Errorf("%d files have the tag that they have on the disk", n)
 	}
 	list, err = s.disk.stale()
-	must(t, err) // those that have just been created count as changed
+	must(t, err) // folders that were just created count as changed
 	if n := len(slices.DeleteFunc(list, func(s stale) bool { return !s.rebooted })); n > 0 {
 		t.Errorf("%d folders still count as from before the reboot", n)
 	}
@@ -366,7 +369,8 @@ func TestKeeperWithSlices(t *testing.T) {
 	}
 }
 
-// TestOverflow stores files faster than anybody reads the events, so that the kernel drops some.
+// TestOverflow stores files while nobody reads the events, so that the kernel drops some events. It checks that the
+// watch reports this.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	disk := Disk{Folder: t.TempDir(), Index: open(t, t.TempDir())}
@@ -399,7 +403,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestKeeperAfterOverflow makes a keeper find what it has not seen.
+// TestKeeperAfterOverflow checks that after a loss of events, a keeper finds the files that it has not seen.
 func TestKeeperAfterOverflow(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
@@ -414,7 +418,7 @@ func TestKeeperAfterOverflow(t *testing.T) {
 		must(t, os.Rename(other, filepath.Join(s.disk.Folder, cachekey.File{byte(i), byte(i >> 8)}.Path())))
 	}
 	s.get(t, "phone", "/a/2")
-	for range 100 { // the events before the loss
+	for range 100 { // reads the events from before the loss
 		if _, err := k.follow(true); err != nil {
 			t.Fatal(err)
 		}
@@ -433,7 +437,8 @@ func TestKeeperAfterOverflow(t *testing.T) {
 	}
 }
 
-// TestKeeperWithoutFolders renames the cache, as the agent does with a cache that it empties.
+// TestKeeperWithoutFolders renames the cache folder, as the agent does when it empties a cache. The keeper must end
+// with ErrGone.
 func TestKeeperWithoutFolders(t *testing.T) {
 	t.Parallel()
 	disk := Disk{Folder: filepath.Join(t.TempDir(), "cache"), Index: open(t, t.TempDir())}

@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// poll replaces a [Watch] when the user has no inotify watches left. It makes the keeper rescan all folders that have
-// changed, at intervals and before each answer of [Keeper.Sync].
+// poll replaces a [Watch] when the user has no inotify watches left. At intervals and before each answer of
+// [Keeper.Sync], poll makes the keeper rescan all folders that have changed.
 type poll struct {
 	clock clock.Clock
 	wake  chan struct{}

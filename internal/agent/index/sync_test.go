@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestSync checks that after Sync the index has what nginx has stored before, and that the function for stored files
-// was called for it and can remove it.
+// TestSync checks that after Sync, the index contains the files that nginx stored before the call. It also checks that
+// Disk.Stored was called for these files, and that Disk.Stored can remove a file.
 func TestSync(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
@@ -64,7 +64,7 @@ func TestSyncWithErrors(t *testing.T) {
 	s.nginx.Cached("http://www.example.com/a/1", "disk1") // waits until nginx has stored it
 	synced := make(chan error, 1)
 	go func() { synced <- k.Sync(t.Context()) }()
-	await.True(t, "Sync does not wait", func() bool { // the keeper sees the file and answers in one step
+	await.True(t, "Sync does not wait", func() bool { // the keeper must see the file and answer in one step
 		k.mutex.Lock()
 		defer k.mutex.Unlock()
 		return len(k.waiting) > 0

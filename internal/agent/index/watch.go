@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-// ErrOverflow is the error of [Watch.Next] after which everything must be rescanned. nginx has then changed files
-// faster than the agent has read the events, so the kernel has dropped some events.
+// ErrOverflow is the error of [Watch.Next] if the kernel has dropped some events, because nginx changed files faster
+// than the agent read the events. After this error, all folders that have changed must be rescanned.
 var ErrOverflow = errors.New("watch: events were lost")
 
 // ErrGone is the error of [Watch.Next] when a folder that is watched was removed or renamed, or its disk was
@@ -39,7 +39,7 @@ type Watch struct {
 	buffer  []byte
 }
 
-// mask selects the events of a file that is complete, of a file that is removed, and of the folder itself.
+// mask selects the events for files that are complete, for files that are removed, and for the folder itself.
 const mask = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | gone | unix.IN_ONLYDIR
 
 // gone selects the events of a folder itself. The kernel sends IN_IGNORED and IN_UNMOUNT even if they are not
@@ -116,7 +116,7 @@ func (w *Watch) Next(wait time.Duration) (files []cachekey.File, all bool, err e
 	case what&unix.IN_Q_OVERFLOW != 0:
 		return files, false, ErrOverflow
 	}
-	// The kernel writes as many events into the buffer as fit. So if there is still room for another event, no other
+	// The kernel writes as many events into the buffer as fit. If the buffer still has room for another event, no further
 	// event waits.
 	return files, n+unix.SizeofInotifyEvent+unix.NAME_MAX+1 <= len(w.buffer), nil
 }

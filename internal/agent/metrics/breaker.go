@@ -20,8 +20,8 @@ const breakerHelp = "1 while nginx does not ask a pod for the keys of a disk, be
 
 var breakerOpen = prometheus.NewDesc("cachenode_hop_breaker_open", breakerHelp, []string{"ordinal", "disk"}, nil)
 
-// breakers records the states of nginx's circuit breakers, as far as nginx's log lines show them. There is one
-// circuit breaker for each disk of each other pod. They are safe for concurrent use.
+// breakers records the states of nginx's circuit breakers, as far as nginx's log lines show them. There is one circuit
+// breaker for each disk of each other pod. The type breakers is safe for concurrent use.
 type breakers struct {
 	clock clock.PassiveClock
 
@@ -37,8 +37,8 @@ func newBreakers(c clock.PassiveClock) *breakers {
 	return &breakers{clock: c, skipped: map[breaker]time.Time{}}
 }
 
-// report records the result of a request whose key another pod owns. If nginx asked the owner and got no answer,
-// report changes nothing: nginx can have sent this request to test the owner again after ten seconds.
+// report records the result of a request whose key another pod owns. If nginx asked the owner and got no answer, report
+// changes nothing: nginx may have sent this request to test the owner again after ten seconds.
 func (b *breakers) report(r nginxlog.Request) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

@@ -231,9 +231,9 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	}
 }
 
-// isRepeated returns true for a report that must not be counted again. nginx can report a rejected request several
-// times, but only once under TagOtherDisk or TagUncached. isRepeated counts that report and returns false. It returns
-// true for the other reports of a rejected request, and false for a request that was not rejected.
+// isRepeated reports whether r repeats the report of a rejected request. nginx can report a rejected request several
+// times, but only once under TagOtherDisk or TagUncached. For this one report, isRepeated counts a rejected request and
+// returns false. It also returns false for a request that was not rejected.
 func (m *Metrics) isRepeated(r nginxlog.Request) bool {
 	if !r.Rejected {
 		return false
@@ -295,7 +295,7 @@ const (
 // Reload counts an attempt to give a configuration to nginx. result is Taken, Refused or Failed.
 func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc() }
 
-// Removed counts a file that was removed from a disk, but not by a purge.
+// Removed counts a file that was removed from a disk for another reason than a purge.
 func (m *Metrics) Removed(name string, reason sweep.Reason) {
 	m.removed.WithLabelValues(name, string(reason)).Inc()
 }

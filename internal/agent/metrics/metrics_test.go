@@ -22,7 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// filled returns metrics with values of each kind.
+// filled returns metrics that have counted events of each kind.
 func filled(t *testing.T) *Metrics {
 	t.Helper()
 	m := New(clock.RealClock{},
@@ -45,7 +45,7 @@ func filled(t *testing.T) *Metrics {
 		{Tag: agentapi.TagCached, Disk: "disk1", Cache: "MISS", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagOtherDisk, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagUncached, Disk: "disk2", Status: 503, Bytes: 10, Rejected: true},
-		{Tag: agentapi.TagPassed, Disk: "disk2", Status: 503, Bytes: 10, Rejected: true}, // a sample of those above
+		{Tag: agentapi.TagPassed, Disk: "disk2", Status: 503, Bytes: 10, Rejected: true}, // the same request again
 		{Tag: agentapi.TagCached, Disk: "disk1", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagPeer, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 11, Owner: "1", StandIn: "2"},
 		{Tag: agentapi.TagPeer, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 11, Owner: "1", StandIn: "2"},
@@ -64,7 +64,7 @@ func filled(t *testing.T) *Metrics {
 		{Disk: "disk1", Event: nginxlog.QueueOverflow},
 		{Disk: "disk1", Event: nginxlog.Failure},
 		{Disk: "disk1", Event: nginxlog.IndexLoaded},
-		{Level: "crit", Disk: "disk1"}, // of a file that the agent has removed
+		{Level: "crit", Disk: "disk1"}, // an error about a file that the agent has removed
 		{},
 	} {
 		m.Error(e)
@@ -156,7 +156,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestLint checks names, units and help texts by the rules of promtool check metrics.
+// TestLint checks names, units and help texts with the rules of the command "promtool check metrics".
 func TestLint(t *testing.T) {
 	problems, err := testutil.GatherAndLint(filled(t).Gatherer())
 	if err != nil {
@@ -203,7 +203,7 @@ func TestParseStubStatus(t *testing.T) {
 	}
 }
 
-// TestSeries checks that lines about disks and pods that the agent does not know make no series.
+// TestSeries checks that log lines about unknown disks and pods create no time series.
 func TestSeries(t *testing.T) {
 	m := filled(t)
 	series := func() int {

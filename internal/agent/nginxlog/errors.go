@@ -11,7 +11,7 @@ import (
 type Error struct {
 	// Level is nginx's log level: emerg, alert, crit, error, warn or notice.
 	Level string
-	// Text is the part of the line after level and process.
+	// Text is the message: the part of the line after the level, the process and the connection.
 	Text string
 	// Disk is the name of the disk on which the event happened; "" for an event without a disk. The pod may have no disk
 	// with this name.
@@ -28,7 +28,7 @@ const (
 	NoEvent Event = ""
 	// QueueOverflow means that a task found the queue of the disk's thread pool full.
 	QueueOverflow Event = "QueueOverflow"
-	// Failure means that a system call on a file of the disk failed with an error that a healthy disk does not give.
+	// Failure means that a system call on a file of the disk failed with an error that does not occur on a healthy disk.
 	Failure Event = "Failure"
 	// Exhausted means that all connections of a worker are in use, so the worker closes new connections at once.
 	Exhausted Event = "Exhausted"
@@ -85,8 +85,8 @@ func eventOf(message string) (disk string, event Event) {
 	return "", NoEvent
 }
 
-// FailedDisk returns the disk on which a system call failed for any reason, according to the message of one line. It
-// returns "" for any other message.
+// FailedDisk parses the message of one line. If the message says that a system call on a file of a disk failed,
+// FailedDisk returns the disk, whatever the error was. It returns "" for any other message.
 func FailedDisk(message string) string {
 	if call := failed.FindStringSubmatch(message); call != nil {
 		return call[1]

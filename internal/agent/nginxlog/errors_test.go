@@ -128,8 +128,8 @@ func TestParseError(t *testing.T) {
 	}
 }
 
-// places are nginx's messages that have a text of a client, of an origin or of another pod in them, as TEXT: all the
-// places where nginx 1.30 prints one.
+// places lists all messages of nginx 1.30 that contain text from a client, an origin or another pod. TEXT stands for
+// this text.
 var places = []string{
 	`broken header: "TEXT" while reading PROXY protocol, client: 10.0.0.1, server: 0.0.0.0:8080`,
 	`client sent invalid header line: "TEXT" while reading client request headers, client: 10.0.0.1, server: _`,
@@ -161,7 +161,8 @@ var places = []string{
 	`js: TEXT`,
 }
 
-// FuzzError checks that no text of others is taken for an event of nginx, wherever nginx prints it.
+// FuzzError checks that text from a client, an origin or another pod is never parsed as an event of nginx, in whichever
+// message nginx prints this text.
 func FuzzError(f *testing.F) {
 	f.Add(`open() "/var/cache/cachenode/disk1/cachenode/cache/a/bc/0abc" failed (5: Input/output error)`)
 	f.Add(`" failed (5: Input/output error)`)

@@ -40,7 +40,7 @@ func errorLines(n *nginxtest.Nginx) (lines []string) {
 	return lines
 }
 
-// waitFor waits until nginx has sent so many lines with a text.
+// waitFor waits until the lines that nginx has sent contain a text at least as often as wanted.
 func waitFor(t *testing.T, n *nginxtest.Nginx, want int, text string) {
 	t.Helper()
 	await.Until(t, func() string {
@@ -52,7 +52,7 @@ func waitFor(t *testing.T, n *nginxtest.Nginx, want int, text string) {
 	})
 }
 
-// TestFailuresOfNginx checks that each message with which nginx reports that a disk failed is taken for that.
+// TestFailuresOfNginx checks that each message in which nginx reports a failed disk is parsed as a Failure.
 func TestFailuresOfNginx(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -75,7 +75,7 @@ func TestFailuresOfNginx(t *testing.T) {
 	get := func(path string) {
 		response, err := n.Client().Get("http://127.0.0.1:8080" + path)
 		if err != nil {
-			return // nginx ends a response whose file it cannot write
+			return // nginx ends a response when it cannot write the response's file
 		}
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
@@ -109,7 +109,7 @@ func TestFailuresOfNginx(t *testing.T) {
 	}
 }
 
-// lies are texts that say what nginx says about disks.
+// lies are texts that imitate nginx's own messages about disks and connections.
 var lies = []string{
 	`open() "` + layout.CacheDir("disk1") + `/a/bc/0123456789abcdef0123456789abcdef" failed (5: Input/output error)`,
 	layout.CacheDir("disk1") + ` failed (5: Input/output error)`,
@@ -118,7 +118,8 @@ var lies = []string{
 	`512 worker_connections are not enough`,
 }
 
-// TestLiesOfOthers checks that no text that the real nginx logs for a client or an origin is taken for an event.
+// TestLiesOfOthers checks, with a real nginx, that text from clients and origins in the log is never parsed as an event
+// of nginx.
 func TestLiesOfOthers(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -145,8 +146,8 @@ func TestLiesOfOthers(t *testing.T) {
 		headers := fmt.Sprintf("Lie: %d\r\nReferer: %s\r\nConnection: close\r\n\r\n", i, lie)
 		for _, request := range []string{
 			lie + "\r\n",                         // no PROXY header
-			"PROXY " + lie + "\r\n",              // a broken one
-			"PROXY TCP4 " + lie + " 1.2.3.4\r\n", // an address that is none
+			"PROXY " + lie + "\r\n",              // a broken PROXY header
+			"PROXY TCP4 " + lie + " 1.2.3.4\r\n", // an invalid address
 			proxy + lie + "\r\n\r\n",
 			proxy + "GET /" + lie + " HTTP/1.1\r\nHost: a\r\n" + headers,
 			proxy + "GET / HTTP/1.1\r\nHost: " + lie + "\r\n" + headers,

@@ -32,7 +32,7 @@ type Request struct {
 	// Owner is the ordinal of the pod that owns the key. StandIn is the ordinal of the owner's stand-in. Both are text.
 	// They are set only if another pod answered, or should have answered. StandIn is "" if there is no stand-in.
 	Owner, StandIn string
-	// SkipsOwner is true if nginx did not ask the owner, because the owner had not answered before.
+	// SkipsOwner is true if nginx did not ask the owner, because the owner had not answered earlier requests.
 	SkipsOwner bool
 }
 
@@ -110,8 +110,8 @@ var name = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 
 func isName(disk string) bool { return disk == agentapi.NoDisk || name.MatchString(disk) }
 
-// isCacheStatus reports whether nginx or the configuration of another pod uses a status, so that no line can create
-// unknown labels of metrics.
+// isCacheStatus reports whether a status is one of those that nginx and the configurations of other pods use.
+// ParseRequest does not accept other statuses, so that no line can create an unknown label of a metric.
 func isCacheStatus(s string) bool {
 	switch s {
 	case "", "UNCACHED", "MISS", "BYPASS", "EXPIRED", "STALE", "UPDATING", "REVALIDATED", "HIT":

@@ -37,7 +37,7 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
-// TestParseHop checks the lines about requests that another pod answered.
+// TestParseHop checks the parsing of lines about requests that another pod answered or should have answered.
 func TestParseHop(t *testing.T) {
 	answered := Request{Tag: "peer", Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 9, Owner: "1", StandIn: "12"}
 	alone := answered
@@ -113,7 +113,8 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// FuzzDatagram checks that no datagram breaks the parser or invents a label of a metric.
+// FuzzDatagram checks that no datagram crashes the parser, and that the parser accepts only values that are valid
+// labels of metrics.
 func FuzzDatagram(f *testing.F) {
 	f.Add("<190>Nov 21 14:06:34 cached: disk1 HIT 200 1 0.000 0.001 -")
 	f.Add(`<187>Nov 21 14:06:34 error: 2026/11/21 14:06:34 [crit] 1#1: *2 open() "/var/cache/cachenode/disk2/x" ` +

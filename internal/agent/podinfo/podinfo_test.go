@@ -34,7 +34,8 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// FuzzAnnotations checks that any annotation that the kubelet writes is read back.
+// FuzzAnnotations checks that the parser returns any annotation in the form in which it was before the kubelet quoted
+// it.
 func FuzzAnnotations(f *testing.F) {
 	f.Add("a", "b")
 	f.Add("a", "\"\n\\=")

@@ -45,7 +45,7 @@ func TestIndexAgrees(t *testing.T) {
 	}
 	close(end)
 	asking.Wait()
-	s.purge(purge.Target{URLs: []string{url("/0/0"), url("/1/1")}}, false) // which nobody asks for again
+	s.purge(purge.Target{URLs: []string{url("/0/0"), url("/1/1")}}, false) // nobody requests these objects again
 	listed := map[string]bool{}
 	await.True(t, "an index lists a file that does not exist, or lacks one that does", func() bool {
 		clear(listed)

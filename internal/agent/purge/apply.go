@@ -30,8 +30,8 @@ type task struct {
 const unlinked = 10_000
 
 // apply applies rules to the files in the store. A file that nginx stores during apply is checked when it is stored,
-// because the tables already contain the rules. Files whose names follow from a URL come first, because they can be
-// found without the index. The error is [index.ErrIncomplete] if the index does not contain all files yet.
+// because the rulebook's tables already contain the rules. Files whose names follow from a URL come first, because they
+// can be found without the index. The error is [index.ErrIncomplete] if the index does not contain all files yet.
 func (a *applier) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
 	// news contains the tasks that were not yet applied to the files in the index. The other tasks were already applied
 	// to all files that the index contained, and to each file that was stored or found since.
@@ -61,8 +61,8 @@ func (a *applier) apply(ctx context.Context, k *index.Keeper, tasks []task) erro
 	return nil
 }
 
-// hitKeys computes names of files from the keys of rules, and makes these files invalid or stale. Of these files, it
-// returns the paths of those that nginx can no longer use: files that are now invalid, and incomplete files.
+// hitKeys computes names of files from the keys of rules, and makes these files invalid or stale. It returns the paths
+// of the files that nginx can no longer use: files that are now invalid, and incomplete files.
 func (s *store) hitKeys(tasks []task) (invalid []string, err error) {
 	generations := s.usedGenerations()
 	for _, t := range tasks {
@@ -120,8 +120,8 @@ func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 	return nil
 }
 
-// invalidFiles stores which files a rule has made invalid: their number, and a list of the first files. It is safe
-// for concurrent use.
+// invalidFiles records the files that a rule has made invalid: their number, and a list of the first of these files. It
+// is safe for concurrent use.
 type invalidFiles struct {
 	mutex sync.Mutex
 	count int
@@ -187,9 +187,9 @@ func (s *store) hitSome(x *index.Index, t task, files []cachekey.File, invalid *
 	return nil
 }
 
-// isSpared returns true for a file that, according to the index, arrived after the end of a rule. The index may
-// contain an outdated time of arrival, which is always too early, because a renewal (304) moves the time to a later
-// one. isSpared then returns false, and hit reads the right time from the file.
+// isSpared returns true for a file that, according to the index, arrived after the end of a rule. The time of arrival
+// in the index may be outdated. An outdated time is always too early, because a renewal (304) only moves the time
+// forward. In doubt, isSpared therefore returns false, and hit reads the correct time from the file.
 func (s *store) isSpared(x *index.Index, f cachekey.File, t task) bool {
 	if t.Until.IsZero() {
 		return false
@@ -218,7 +218,7 @@ func found(x *index.Index, p purge.Patterns) iter.Seq[iter.Seq2[cachekey.File, e
 // hit makes a file invalid or stale and counts it, unless its response arrived after the end of the rule. isInvalid
 // is true for a file that nginx does not use, because of this call or an earlier one.
 func (s *store) hit(t task, path string) (isInvalid bool, err error) {
-	soft := t.Soft && !s.isMemory() // copies in memory are removed: the disk has the object
+	soft := t.Soft && !s.isMemory() // copies in memory are removed; the disk keeps the object
 	now := s.purger.Clock.Now()
 	is := func(validUntil, received time.Time) bool {
 		isStale := soft && validUntil.Before(now)

@@ -49,7 +49,7 @@ func (p *Purger) lookAgain() {
 	}
 }
 
-// change is a URL that must be made stale; inMemory is true if it must be made stale only in the memory tier.
+// change is a URL that must be made stale. If inMemory is true, it must be made stale only in the memory tier.
 type change struct {
 	url      string
 	inMemory bool

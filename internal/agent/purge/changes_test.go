@@ -15,13 +15,13 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestMakeStale makes an object stale as after a POST: nginx asks the origin for each variant, and no longer for those
-// that are stored after that.
+// TestMakeStale makes an object stale, as the agent does after a POST. nginx then asks the origin for each variant of
+// the object. Variants that nginx stores after that are served from the cache.
 func TestMakeStale(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nginxtest.MemoryTier("")+"  cache: {staleWhileRevalidate: 0s}\n")
 	s.wants("MISS", 0, "/a/1", "/b/1")
-	s.purge(purge.Target{Tags: []string{"none"}}, false) // the indexes have everything now
+	s.purge(purge.Target{Tags: []string{"none"}}, false) // after this purge, the indexes are complete
 	s.publish()
 	s.purger.MakeStale("https://" + host + "/a/1")
 	await.True(t, "the object is not asked for", func() bool {
@@ -40,8 +40,8 @@ func TestMakeStale(t *testing.T) {
 	s.wants("HIT", 0, "/b/1")
 }
 
-// TestLooksAgain checks that what was made stale is made stale in memory once more two seconds later, and that URLs do
-// not pile up.
+// TestLooksAgain checks that a stale URL is made stale in the memory tier a second time, two seconds later. It also
+// checks that the number of waiting URLs stays limited.
 func TestLooksAgain(t *testing.T) {
 	t.Parallel()
 	p := agentpurge.New(slog.New(slog.DiscardHandler), t.TempDir()+"/purges")

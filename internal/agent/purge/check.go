@@ -11,9 +11,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 )
 
-// check looks for files that a crash of the node has cut. It does this once after each boot, and once after a disk
-// has come from another node. nginx does not use the disk before the check has ended. An interrupted check is
-// repeated.
+// check looks for files that a crash of the node has cut short, and removes them. It does this once after each boot,
+// and once after a disk has come from another node. nginx does not use the disk before the check has ended. An
+// interrupted check is repeated.
 func (a *applier) check(ctx context.Context) error {
 	if a.isMemory() {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestCrash checks that after a crash of the node, files that may be cut are gone before a disk counts as current, and
-// that the others are served.
+// TestCrash checks that after a crash of the node, files that may be cut short are removed before their disk counts as
+// current. The other files must still be served.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {slice: {size: 1Mi}}\n")
@@ -54,7 +54,7 @@ func TestCrash(t *testing.T) {
 			t.Errorf("%s: %q is noted (%v), want %q", disk, noted, err, boot)
 		}
 	}
-	// Two slices of an object that was cut, and the other object, each for two devices.
+	// Two slices of the object that was cut short, and one file of the object in chunked encoding, each for two devices.
 	if got := s.count(sweep.Cut); got != 6 {
 		t.Errorf("%d files were removed, want 6", got)
 	}
@@ -95,7 +95,7 @@ func (s *site) checked(disk string) string {
 	return filepath.Dir(s.nginx.Root+layout.CacheDir(disk)) + "/checked"
 }
 
-// notes replaces the boot in which a disk was checked.
+// notes replaces the recorded ID of the boot in which a disk was last checked.
 func (s *site) notes(disk, boot string) {
 	s.t.Helper()
 	must(s.t, os.WriteFile(s.checked(disk), []byte(boot), 0o600))

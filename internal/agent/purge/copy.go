@@ -16,8 +16,8 @@ import (
 )
 
 // Copy looks for an object's files on a disk and in memory. It reads the files and not the indexes, so it also finds
-// files that nginx has just stored. If the disk hangs, Copy returns when its context ends, but one goroutine stays
-// until the disk answers. Later calls for this disk then also return when their contexts end.
+// files that nginx has just stored. If the disk hangs, Copy returns when its context ends, but one goroutine remains
+// until the disk answers. Until then, later calls for this disk also return an error when their contexts end.
 func (p *Purger) Copy(ctx context.Context, q objects.Lookup) (objects.Copy, error) {
 	l := lookup{key: cachekey.Parse(q.Key), slice: max(q.Slice, 0)}
 	p.mutex.RLock()
@@ -55,8 +55,8 @@ func (p *Purger) Copy(ctx context.Context, q objects.Lookup) (objects.Copy, erro
 	}
 }
 
-// lookup defines where an object is looked for: in the folder of a disk's cache, and in the folder of the memory
-// tier. memory is "" if there is no memory tier.
+// lookup defines where to look for an object: in the folder of a disk's cache, and in the folder of the memory tier.
+// memory is "" if there is no memory tier.
 type lookup struct {
 	disk, memory string
 	// key is the object's key on the disk.

@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// copyOf asks both disks for an object, and returns what the one that has it says.
+// copyOf looks for an object on both disks, and returns the answer of the disk that has the object.
 func (s *site) copyOf(key string, slice int64) (found objects.Copy) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), await.Patience)
@@ -34,7 +34,8 @@ func (s *site) copyOf(key string, slice int64) (found objects.Copy) {
 	return found
 }
 
-// TestCopy asks for one object that nginx has stored, that was never stored, and that was purged.
+// TestCopy looks for an object that nginx has stored, for an object that was never stored, and for an object that was
+// purged.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {staleIfError: 1h, staleWhileRevalidate: 0s}\n")
@@ -63,7 +64,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestCopyInMemory asks for an object of which the memory tier has a copy.
+// TestCopyInMemory looks for an object that also has a copy in the memory tier.
 func TestCopyInMemory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nginxtest.MemoryTier(""))
@@ -88,7 +89,8 @@ func TestCopyInMemory(t *testing.T) {
 	}
 }
 
-// TestCopyInSlices asks for an object that is stored in slices, of which a client has asked for two and then for all.
+// TestCopyInSlices looks for an object that nginx stores in slices. A client has requested two of the slices before the
+// first look, and all slices before the second.
 func TestCopyInSlices(t *testing.T) {
 	t.Parallel()
 	const slice, size = 1 << 20, 5<<19 + 7
@@ -108,7 +110,7 @@ func TestCopyInSlices(t *testing.T) {
 		_, err = io.Copy(io.Discard, response.Body)
 		must(t, errors.Join(err, response.Body.Close()))
 	}
-	// nginx may store a slice after the client has got what it wanted of it.
+	// nginx may store a slice after the client has received the part that it requested.
 	get("bytes=1048577-")
 	await.True(t, "two slices are not stored", func() bool {
 		c := s.copyOf(url("/large"), slice)

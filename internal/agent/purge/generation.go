@@ -138,8 +138,8 @@ func (s *store) changed() {
 
 // hide hides a disk's objects after a wait for the index or for the journal. place is the place of the last rule that
 // needs the index; 0 if there is no such rule. lost is how often the index has lost events. If the objects are hidden
-// already, a later rule need not hide them again: the index has seen every object that was stored since. This is not
-// true after events were lost.
+// already, a later rule need not hide them again: the index has seen every object that was stored since they were
+// hidden. This is not true if the index has lost events in the meantime.
 func (a *applier) hide(place, lost int64) error {
 	p, now := a.purger, a.purger.Clock.Now()
 	p.mutex.RLock()
@@ -160,7 +160,7 @@ func (a *applier) hide(place, lost int64) error {
 	return a.cover(func(g *generations) { g.Cover = g.next(head) })
 }
 
-// awaitIndex sets the reason why purges wait for the index, and hides the disk's objects after a while.
+// awaitIndex sets the reason for which purges wait for the index. After a while, it hides the disk's objects.
 func (a *applier) awaitIndex(k *index.Keeper, tasks []task) error {
 	a.explain(a.rebuilding())
 	a.purger.mutex.RLock()

@@ -22,10 +22,10 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// disks are those of a site.
+// disks are the names of a site's disks.
 var disks = []string{"disk1", "disk2"}
 
-// takes makes nginx use the generations that the purger wants, as the agent does.
+// takes reloads nginx with the generations that the purger requires, as the agent does.
 func (s *site) takes() {
 	s.t.Helper()
 	generations := s.purger.Generations()
@@ -35,7 +35,7 @@ func (s *site) takes() {
 	must(s.t, syscall.Kill(s.nginx.Processes()[0], syscall.SIGHUP))
 	await.True(s.t, "nginx does not take the configuration", func() bool {
 		for range 5 {
-			s.client.CloseIdleConnections() // they lead to old workers
+			s.client.CloseIdleConnections() // idle connections lead to old workers
 			response, err := s.client.Get("http://127.0.0.1:8081/version")
 			must(s.t, err)
 			text, err := io.ReadAll(response.Body)
@@ -52,8 +52,8 @@ func (s *site) takes() {
 	s.purger.SetInUse(inUse, generations)
 }
 
-// restart begins another agent while nginx uses the disks; prepare changes its purger. fake is the purger's clock; nil
-// for the machine's.
+// restart starts a new purger while nginx uses the disks, as a restarted agent does. prepare changes the new purger.
+// fake is the clock that prepare sets; nil if the purger uses the machine's clock.
 func (s *site) restart(fake *clocktesting.FakeClock, prepare func(*purge.Purger)) {
 	s.t.Helper()
 	s.usable.Store(false)
@@ -72,8 +72,8 @@ func (s *site) restart(fake *clocktesting.FakeClock, prepare func(*purge.Purger)
 	fake.Step(time.Second)
 }
 
-// TestOlderThanTheJournal checks that nothing is served from a disk that has missed purges that nobody knows any more,
-// and that what it stores from then on obeys purges, also with the next agent.
+// TestOlderThanTheJournal checks a disk that has missed purges which the journal no longer contains. Nothing must be
+// served from this disk. Objects that the disk stores after that must obey purges, even after a restart of the agent.
 func TestOlderThanTheJournal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -119,19 +119,19 @@ func TestOlderThanTheJournal(t *testing.T) {
 		t.Errorf("the generations of another agent (-want +got):\n%s", diff)
 	}
 	s.takes()
-	s.purge(journal.Target{Tags: []string{"none"}}, false) // the indexes have everything then
+	s.purge(journal.Target{Tags: []string{"none"}}, false) // after this purge, the indexes are complete
 	n := 0
 	for _, store := range s.list(t, objects.Query{Target: journal.Target{Everything: true}, Most: 100}) {
 		n += len(store.Objects)
 	}
-	if n != 2 { // the purges without an end keep the third out
+	if n != 2 { // the third object matches a purge without an end
 		t.Errorf("%d objects are listed, want the two of the new generation", n)
 	}
 }
 
-// TestHidden checks that a purge that an index cannot answer hides what the disk has, that it stays pending, that
-// purges hold for what is stored meanwhile, and that the rest is served again when the index is complete. It also
-// checks that nothing is hidden if that is not wanted.
+// TestHidden checks a purge that an incomplete index cannot answer. The purge must stay pending, and the disk's objects
+// must be hidden. Purges must also match the objects that are stored meanwhile. When the index is complete, the objects
+// that no purge matches must be served again. The test also checks that nothing is hidden without SetHides(true).
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -152,9 +152,10 @@ func TestHidden(t *testing.T) {
 	await.True(t, "no store says that its index is being rebuilt", func() bool {
 		return s.purger.Reason("disk1") == rebuilt && s.purger.Reason("disk2") == rebuilt
 	})
-	// Much longer than a purge waits. The keeper tries once more to read the files, and then not until the next step.
+	// This step is much longer than a purge waits. The keeper tries once more to read the files, and then waits for the
+	// next step of the clock.
 	fake.Step(time.Hour)
-	for _, path := range []string{"/d/1", "/d/2"} { // a purge of a URL needs no index: a step for each has ended then
+	for _, path := range []string{"/d/1", "/d/2"} { // needs no index, so it shows that the stores have done a step
 		r := s.journal.Add(machine.Now(), journal.Rule{Target: journal.Target{URLs: []string{url(path)}}})
 		s.tell()
 		await.True(t, "the stores do nothing", func() bool { return s.files(r) == 2 })
@@ -165,7 +166,7 @@ func TestHidden(t *testing.T) {
 	s.wants("HIT", 0, "/c/1", "/c/2")
 	s.purger.SetHides(true)
 	await.True(t, "nothing is hidden", func() bool { return len(s.purger.Generations()) == 2 })
-	for _, disk := range disks { // an agent that begins now is to carry the purge out
+	for _, disk := range disks { // a restarted agent must still apply the purge
 		note, place := s.note(disk), fmt.Sprintf(`"applied":%d,`, kept)
 		if !strings.Contains(note, place) || !strings.Contains(note, `"cover":`) {
 			t.Errorf("%s notes %s, want the place %d and a cover", disk, note, kept)
@@ -226,7 +227,7 @@ func (s *site) unreadable(paths ...string) (readable func()) {
 	}
 	for file, whole := range moved {
 		must(s.t, os.Rename(file, whole))
-		must(s.t, os.Symlink(file, file)) // which leads to itself: an error of the disk
+		must(s.t, os.Symlink(file, file)) // a link to itself: an error, as from a failed disk
 	}
 	if len(caches) != len(disks) {
 		s.t.Fatalf("%v are on %d disks", paths, len(caches))
@@ -238,8 +239,8 @@ func (s *site) unreadable(paths ...string) (readable func()) {
 	}
 }
 
-// TestHiddenWithoutJournal checks that disks that have obeyed a journal begin empty after a while without one, and
-// that they serve what they have once the journal has arrived.
+// TestHiddenWithoutJournal checks disks that have obeyed a journal, in a pod that has no journal. After a while, the
+// disks begin empty. When the journal arrives, the disks serve their old objects again.
 func TestHiddenWithoutJournal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -258,7 +259,7 @@ func TestHiddenWithoutJournal(t *testing.T) {
 		return s.purger.Reason("disk1") == awaited && s.purger.Reason("disk2") == awaited
 	})
 	fake.Step(time.Minute - time.Second)
-	// The purger, its disks and their sweepers.
+	// The purger, the disks and the sweepers of the disks wait.
 	await.True(t, "they do not wait", func() bool { return fake.Waiters() == 1+2*len(disks) })
 	if n := len(s.purger.Generations()); n != 0 {
 		t.Fatalf("%d disks are hidden before a minute is over", n)

@@ -13,14 +13,15 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestList lists what nginx has stored, and compares it with what a purge of the same invalidates.
+// TestList lists objects that nginx has stored, and compares the total with the files that a purge of the same target
+// invalidates.
 func TestList(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	begun := machine.Now().Truncate(time.Second)
 	all := []string{"/a/1", "/a/2?q=1", "/a/2/3", "/b/1", "/b/a"}
 	s.wants("MISS", 0, all...)
-	s.purge(purge.Target{Tags: []string{"none"}}, false) // the indexes have everything now
+	s.purge(purge.Target{Tags: []string{"none"}}, false) // after this purge, the indexes are complete
 	for name, test := range map[string]struct {
 		target purge.Target
 		want   []string

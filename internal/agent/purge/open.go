@@ -15,8 +15,8 @@ import (
 // indexPrefix is the prefix of the names of all index folders.
 const indexPrefix = "index-"
 
-// open opens the store's index in a folder, and removes the indexes that are of no use any more. An index that this
-// process has opened and that has failed cannot be opened again. So each new index gets a folder with a new name.
+// open opens the store's index in a folder, and removes the indexes that are no longer useful. If an index fails, this
+// process cannot open it again. Each new index therefore gets a folder with a new name.
 func (a *applier) open() (x *index.Index, folder string, tagHeaders []string, err error) {
 	a.purger.mutex.RLock()
 	tagHeaders, blocks := a.purger.tagHeaders, a.purger.blocks
@@ -29,7 +29,8 @@ func (a *applier) open() (x *index.Index, folder string, tagHeaders []string, er
 	if err != nil {
 		return nil, "", nil, err
 	}
-	// An index that was built with other tag headers contains the wrong tags, so the folder has another name.
+	// An index that was built with other tag headers contains the wrong tags. The name of the folder therefore depends on
+	// the tag headers.
 	begin := indexPrefix + hashOf(append([]string{index.Format}, tagHeaders...)) + "-"
 	old, err := filepath.Glob(filepath.Join(a.Indexes, indexPrefix+"*"))
 	if err != nil {

@@ -34,7 +34,7 @@ type Purger struct {
 	Current func()
 	// Clock is the clock of the purger. New sets the real clock. To use another clock, set it before Watch.
 	Clock clock.Clock
-	// Removed is called for each file that was removed from a store, but not by a purge. Set it before Watch.
+	// Removed is called for each file that was removed from a store for another reason than a purge. Set it before Watch.
 	Removed func(store string, reason sweep.Reason)
 	// Processes returns the start times of nginx's processes, see [sweep.Orphans]. Set it before Watch; nil removes no
 	// temporary files.
@@ -54,7 +54,7 @@ type Purger struct {
 	// hides is a setting (spec.purge.unindexed). If it is true, the objects of a disk are hidden while the index of that
 	// disk cannot answer a purge.
 	hides bool
-	// begun is true once SetInUse was called, which tells which disks nginx uses.
+	// begun is true once SetInUse was called. Before that, the purger does not know which disks nginx uses.
 	begun bool
 	// rules are the rules of sweeps.
 	rules      sweep.Rules
@@ -63,8 +63,8 @@ type Purger struct {
 	// objects than before.
 	generation int
 	stores     map[string]*store
-	// changes contains the last URLs that were to be made stale. changesSeen is the number of all such URLs so far.
-	// again contains the URLs that must be made stale in the memory tier once more.
+	// changes contains the newest URLs that must be made stale. changesSeen counts all such URLs, including those that are
+	// no longer in changes. again contains the URLs that must be made stale in the memory tier a second time.
 	changes     []change
 	changesSeen int64
 	again       []again
@@ -92,7 +92,8 @@ func New(log *slog.Logger, copyFile string) *Purger {
 	return p
 }
 
-// Load takes over the rules of a journal, such as the mounted journal, if it is newer than the purger's own journal.
+// Load takes over the rules of a journal, such as the mounted one, if this journal is newer than the purger's own
+// journal.
 func (p *Purger) Load(j purge.Journal) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -196,9 +197,9 @@ func (p *Purger) Wait(ctx context.Context, place int64) {
 	}
 }
 
-// maxCounted is how many of the last rules Done searches for the first rule without an end. Every answer contains the
-// counts of this rule and of all later rules. An answer contains the counts of an earlier rule only if the rule has
-// changed after the place in the request.
+// maxCounted is the number of the last rules in which Done looks for the first rule without an end. Every answer
+// contains the counts of this rule and of all later rules. An answer contains the counts of an earlier rule only if the
+// rule has changed after the place in the request.
 const maxCounted = 1000
 
 // Done returns what the stores have applied so far. It includes the counts of the rules that have changed after a
@@ -267,15 +268,15 @@ func (p *Purger) SetInUse(disks []string, generations map[string]int64) {
 	p.notify()
 }
 
-// Ended waits until the goroutines of all stores have ended, after the end of Watch's context. A goroutine that waits
-// for a disk that hangs does not end.
+// Ended waits until the goroutines of all stores have ended. Call it after the end of Watch's context. A goroutine that
+// waits for a hanging disk does not end.
 func (p *Purger) Ended() { p.running.Wait() }
 
 // saveEvery is the time between two saves of the journal, and the longest time between two steps of an applier.
 const saveEvery = time.Second
 
-// Run keeps the copy of the journal up to date, and makes URLs stale in the memory tier once more, until the context
-// ends.
+// Run keeps the copy of the journal up to date until the context ends. It also makes URLs stale in the memory tier a
+// second time when this is due.
 func (p *Purger) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.lookAgain()

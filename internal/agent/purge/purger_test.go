@@ -37,7 +37,7 @@ import (
 
 const host = "www.example.com"
 
-// both are paths of which some are on each disk.
+// both are paths of objects. Each of the two disks has some of these objects.
 var both = []string{"/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/b/2", "/c/1", "/c/2"}
 
 // machine is the clock of nginx and of the files.
@@ -50,24 +50,25 @@ type site struct {
 	client *http.Client
 	yaml   string
 	facts  cache.Facts
-	// addresses are those of the pods, by ordinal. edit edits what is rendered, if it is not nil.
+	// addresses are the addresses of the pods, by ordinal. edit changes the rendered configuration; nil changes nothing.
 	addresses map[int]string
 	edit      func(text string) string
 	journal   ledger
 	sent      int64
 	purger    *agentpurge.Purger
 	end       context.CancelFunc
-	// usable says whether the disks are.
+	// usable is true while the disks are usable.
 	usable atomic.Bool
-	// before is called before a purger watches disks.
+	// before is called with each new purger before the purger watches disks.
 	before func(*agentpurge.Purger)
 
 	mutex sync.Mutex
-	// version is in all bodies. answer is called with a path before an answer is sent, and body before the end of a body.
+	// version is part of all bodies. answer is called with the path before a response is sent. body is called with the
+	// path before the end of a response's body.
 	version      int
-	size         int // of the bodies, if that is large
+	size         int // the size of the bodies, if it is more than least
 	answer, body func(path string)
-	// removed counts what was removed, but not by purges.
+	// removed counts the files that were removed for other reasons than a purge.
 	removed map[sweep.Reason]int
 }
 
@@ -78,7 +79,7 @@ func newSite(t *testing.T, spec string) *site {
 	return s
 }
 
-// prepareSite returns a site of which nothing runs yet.
+// prepareSite returns a site whose origin, purger and nginx do not run yet.
 func prepareSite(t *testing.T, spec string) *site {
 	t.Helper()
 	s := &site{t: t, nginx: nginxtest.New(t), removed: map[sweep.Reason]int{}, facts: cache.Facts{Cores: 2}, yaml: `
@@ -94,7 +95,7 @@ spec:
 	return s
 }
 
-// start starts purger and nginx.
+// start starts the origin, the purger and nginx.
 func (s *site) start(origin http.HandlerFunc) {
 	s.t.Helper()
 	s.nginx.Configure(s.render().Text, "disk1", "disk2")
@@ -104,7 +105,8 @@ func (s *site) start(origin http.HandlerFunc) {
 	}
 	s.nginx.Serve("127.0.0.1:9000", origin)
 	s.begin(nil)
-	// In a pod, the agent has nginx's user. Here, nginx may use a folder once the agent has set its mode.
+	// In a pod, the agent runs as nginx's user. In this test, nginx can use a folder only after the purger has set the
+	// folder's mode.
 	for _, disk := range []string{"disk1", "disk2"} {
 		last := s.nginx.Root + layout.CacheDir(disk) + "/" + cachekey.Folder(cachekey.Folders-1).Path()
 		await.True(s.t, "the folders of the cache are missing", func() bool {
@@ -115,7 +117,7 @@ func (s *site) start(origin http.HandlerFunc) {
 	s.nginx.Start()
 }
 
-// begin begins a purger, as an agent does, with a journal that is mounted; nil for none.
+// begin starts a purger, as an agent does. mounted is the mounted journal; nil if no journal is mounted.
 func (s *site) begin(mounted *purge.Journal) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -148,7 +150,7 @@ func (s *site) begin(mounted *purge.Journal) {
 			IsUsable: func() bool { return true },
 		})
 	}
-	s.purger.SetInUse(nil, nil) // so usable disks count
+	s.purger.SetInUse(nil, nil) // without this call, no purge counts as applied
 	done := make(chan struct{})
 	go func() { s.purger.Run(ctx); close(done) }()
 	purger := s.purger
@@ -156,17 +158,18 @@ func (s *site) begin(mounted *purge.Journal) {
 	s.t.Cleanup(s.end)
 }
 
-// least is the least size of a body. large is that of tests that need responses in flight; the race detector makes them
-// slow.
+// least is the smallest size of a body. large is the size for tests that need responses in flight. With the race
+// detector, such tests are slow.
 const (
 	least = 10_000
 	large = 300_000
 )
 
-// filling is what bodies are made of.
+// filling is the text that fills the bodies.
 var filling = strings.Repeat("x", 2_500_000)
 
-// origin gives each object the tags "all" and its first folder, and varies by X-Device.
+// origin answers requests to the origin. It gives each object two tags: "all", and the name of the first folder in the
+// path. Responses vary by X-Device.
 func (s *site) origin(w http.ResponseWriter, r *http.Request) {
 	s.mutex.Lock()
 	version, answer, body := s.version, s.answer, s.body
@@ -198,7 +201,7 @@ func (s *site) origin(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(text))
 }
 
-// publish makes the next version.
+// publish increments the version of all objects at the origin, and returns the new version.
 func (s *site) publish() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -206,14 +209,15 @@ func (s *site) publish() int {
 	return s.version
 }
 
-// get fetches a path for a device, and returns X-Cache and the version.
+// get fetches a path for a device. It returns the header X-Cache and the version that the body contains.
 func (s *site) get(path, device string) (status string, version int) {
 	s.t.Helper()
 	response, version := s.fetch(path, device)
 	return response.Header.Get("X-Cache"), version
 }
 
-// fetch fetches a path for a device, and returns the response, whose body was read, and the version.
+// fetch fetches a path for a device and reads the whole body. It returns the response and the version that the body
+// contains.
 func (s *site) fetch(path, device string) (response *http.Response, version int) {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://127.0.0.1:8080"+path, nil)
@@ -234,7 +238,7 @@ func (s *site) fetch(path, device string) (response *http.Response, version int)
 	return response, version
 }
 
-// wants fetches paths for two devices and checks how the responses come about.
+// wants fetches paths for two devices, and checks the cache status and the version of each response.
 func (s *site) wants(want string, version int, paths ...string) {
 	s.t.Helper()
 	for _, path := range paths {
@@ -265,7 +269,7 @@ func (s *site) files(r purge.Rule) (n int64) {
 	return n
 }
 
-// seal ends a rule now, and waits until responses arrive after its end.
+// seal sets the end of a rule to now, and waits until new responses arrive after this end.
 func (s *site) seal(r purge.Rule) {
 	s.t.Helper()
 	end := s.journal.endNow(r.Number)
@@ -284,7 +288,7 @@ func (l *ledger) endNow(number int64) (end time.Time) {
 	return r.End()
 }
 
-// arrivesAfter waits until nginx's clock, which has whole seconds, is after a time.
+// arrivesAfter waits until nginx's clock, which counts whole seconds, is later than a given time.
 func (s *site) arrivesAfter(end time.Time) {
 	s.t.Helper()
 	await.True(s.t, "nginx's clock stands still", func() bool {
@@ -297,7 +301,7 @@ func (s *site) arrivesAfter(end time.Time) {
 	})
 }
 
-// expires makes nginx take what it has of an object for stale.
+// expires makes nginx's copies of an object stale.
 func (s *site) expires(path string) {
 	s.t.Helper()
 	for _, file := range s.stored(path) {
@@ -305,8 +309,8 @@ func (s *site) expires(path string) {
 	}
 }
 
-// renewed waits until nginx has noted in the files of an object that the origin has renewed it, which it does after the
-// client has the response.
+// renewed waits until nginx has recorded in the files of an object that the origin has renewed the object. nginx does
+// this after the client has received the response.
 func (s *site) renewed(path string) {
 	s.t.Helper()
 	for _, file := range s.stored(path) {
@@ -336,7 +340,7 @@ func (s *site) send() {
 	s.applied()
 }
 
-// tell sends what is new in the journal.
+// tell sends the new rules of the journal to the purger.
 func (s *site) tell() {
 	s.t.Helper()
 	must(s.t, s.purger.Receive(purge.Update{
@@ -345,7 +349,7 @@ func (s *site) tell() {
 	s.sent = s.journal.Head
 }
 
-// applied waits until the journal is applied.
+// applied waits until the whole journal is applied.
 func (s *site) applied() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), await.Patience)
@@ -405,7 +409,8 @@ func TestPurgeAll(t *testing.T) {
 	}
 }
 
-// TestSoft checks that a soft purge makes nginx ask the origin, and that an object that has not changed stays.
+// TestSoft checks that a soft purge makes nginx ask the origin, and that an object that has not changed stays in the
+// cache.
 func TestSoft(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {staleWhileRevalidate: 0s}\n")
@@ -414,10 +419,10 @@ func TestSoft(t *testing.T) {
 	s.wants("HIT", 0, "/b/1")
 	s.wants("REVALIDATED", 0, "/a/1")
 	s.seal(r)
-	s.wants("REVALIDATED", 0, "/a/1") // what the origin said before the end counts for nothing
+	s.wants("REVALIDATED", 0, "/a/1") // answers of the origin from before the end do not count
 	s.wants("HIT", 0, "/a/1")
 	s.publish()
-	s.purge(purge.Target{URLs: []string{url("/c/1")}}, true) // nginx still shares what the origin has said of /a/1
+	s.purge(purge.Target{URLs: []string{url("/c/1")}}, true) // nginx still shares the origin's answer for /a/1
 	s.wants("EXPIRED", 1, "/c/1")
 }
 
@@ -438,7 +443,8 @@ func TestSlices(t *testing.T) {
 	s.wants("HIT", 0, "/b/1")
 }
 
-// TestMemoryTier checks that a hot object leaves memory with the disk, and that its copy cannot come back.
+// TestMemoryTier checks that a purge removes a hot object from the memory tier as well as from the disk. The old copy
+// must not come back.
 func TestMemoryTier(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nginxtest.MemoryTier("maxObjectSize: 1Mi"))
@@ -446,7 +452,7 @@ func TestMemoryTier(t *testing.T) {
 	for range 10 {
 		s.get("/a/1", "phone")
 	}
-	s.nginx.Cached(url("/a/1"), "../cachenode-memory") // fails the test if it is not there
+	s.nginx.Cached(url("/a/1"), "../cachenode-memory") // fails the test if there is no copy in memory
 	for range 5 {
 		want := s.publish()
 		r := s.purge(purge.Target{Tags: []string{"a"}}, false)
@@ -464,8 +470,9 @@ func TestMemoryTier(t *testing.T) {
 	}
 }
 
-// TestInFlight checks that a response that the origin made before a purge, and that arrives after it, is not kept; nor
-// one that began to arrive before the end of the purge and is stored after it.
+// TestInFlight checks two responses that nginx must not keep. The origin creates the first response before a purge, and
+// it arrives after the purge. The second response begins to arrive before the end of a purge, and is stored after this
+// end.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -503,15 +510,15 @@ func TestInFlight(t *testing.T) {
 	s.never("/b/1", version-1)
 }
 
-// answers sets what is called before the origin answers, and before the end of a body.
+// answers sets the functions that are called before the origin answers, and before the end of a body.
 func (s *site) answers(answer, body func(path string)) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.answer, s.body = answer, body
 }
 
-// TestRenewalInFlight checks that an object which the origin is validating does not come back after a purge, neither by
-// a 304 to a client's request nor by one to a background update.
+// TestRenewalInFlight purges an object while nginx validates it at the origin. The object must not come back when the
+// origin answers 304 after the purge. nginx validates the object for a client's request, or in a background update.
 func TestRenewalInFlight(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]struct{ stale, status string }{
@@ -520,7 +527,7 @@ func TestRenewalInFlight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// With one worker, nginx has seen the 304 when it answers the next request.
+			// With only one worker, nginx has processed the 304 before it answers the next request.
 			s := prepareSite(t, "  memoryTier: {enabled: false}\n  cache: {"+how.stale+"}\n")
 			s.facts.Cores = 1
 			asked, goOn, answered := make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 1)
@@ -550,7 +557,7 @@ func TestRenewalInFlight(t *testing.T) {
 	}
 }
 
-// never checks that a version is not served.
+// never checks that nginx does not serve a version of a path.
 func (s *site) never(path string, version int) {
 	s.t.Helper()
 	for range 5 {
@@ -560,8 +567,8 @@ func (s *site) never(path string, version int) {
 	}
 }
 
-// TestRestart checks that disks obey the purges of the time in which there was no agent, before they count as current,
-// and that what was stored since is spared.
+// TestRestart checks purges from a time without an agent. The disks must obey these purges before they count as
+// current. Objects that nginx stored after a purge had ended must be spared.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -575,7 +582,7 @@ func TestRestart(t *testing.T) {
 	s.wants("HIT", 0, "/a/1", "/b/1")
 	s.arrivesAfter(end)
 	s.wants("MISS", 1, "/a/2")
-	must(t, os.Remove(s.nginx.Root+layout.PurgesCopy)) // a new pod
+	must(t, os.Remove(s.nginx.Root+layout.PurgesCopy)) // as in a new pod
 	s.begin(&s.journal.Journal)
 	if s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2") {
 		t.Error("the disks are current at once")
@@ -586,11 +593,11 @@ func TestRestart(t *testing.T) {
 	s.wants("MISS", 1, "/a/1")
 }
 
-// awaited is why a disk that has obeyed a journal is behind without one.
+// awaited is the reason for which a disk is behind if it has obeyed a journal, and the pod has no journal.
 const awaited = "waits for the journal of purges from the operator"
 
-// TestWithoutJournal checks that disks that once obeyed a journal are not used without one, whatever they note of it,
-// and that others are.
+// TestWithoutJournal checks that disks that once obeyed a journal are not used while the pod has no journal, whatever
+// their files State contain. Disks that never obeyed a journal are used.
 func TestWithoutJournal(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(note string) string{
@@ -635,8 +642,8 @@ func TestWithoutJournal(t *testing.T) {
 	}
 }
 
-// TestDamagedIndex checks that an index is rebuilt that is opened and then found to be damaged, and that purges wait
-// for it.
+// TestDamagedIndex checks an index that can be opened, but then turns out to be damaged. The index must be rebuilt, and
+// purges must wait for the new index.
 func TestDamagedIndex(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -663,8 +670,8 @@ func TestDamagedIndex(t *testing.T) {
 	s.wants("HIT", 0, "/b/1", "/b/2", "/c/1", "/c/2")
 }
 
-// TestNotes checks that a disk notes what it obeys while purges do not stop, but not more than the copy of the journal
-// has.
+// TestNotes checks that a disk records up to which place it obeys the journal, even while new purges arrive all the
+// time. This place must not be after the end of the journal's copy.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -678,7 +685,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestOutOfUse checks that a disk that was out of use obeys the purges of that time before it is current.
+// TestOutOfUse checks a disk that was out of use during a purge. The disk must obey this purge before it counts as
+// current.
 func TestOutOfUse(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -690,7 +698,7 @@ func TestOutOfUse(t *testing.T) {
 		return !s.purger.IsCurrent("disk1") && !s.purger.IsCurrent("disk2")
 	})
 	s.publish()
-	s.purge(purge.Target{Prefixes: []string{url("/a/")}}, false) // nothing is in use
+	s.purge(purge.Target{Prefixes: []string{url("/a/")}}, false) // no disk is in use
 	if s.purger.IsCurrent("disk1") || s.purger.IsCurrent("disk2") {
 		t.Error("the disks are current")
 	}
@@ -701,11 +709,11 @@ func TestOutOfUse(t *testing.T) {
 	s.wants("MISS", 1, "/a/1", "/a/2", "/a/3", "/a/4")
 }
 
-// TestManyTags checks that an object with more tags than are indexed is purged by any tag.
+// TestManyTags checks an object whose tags are not all in the index. A purge of any tag must also purge this object.
 func TestManyTags(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
-	path := "/x" + strings.Repeat("y", 300) // the folder is a tag, which is too long
+	path := "/x" + strings.Repeat("y", 300) // the folder is also a tag, which is too long for the index
 	s.wants("MISS", 0, path, "/b/1")
 	s.publish()
 	s.purge(purge.Target{Tags: []string{"whatever"}}, false)
@@ -713,8 +721,8 @@ func TestManyTags(t *testing.T) {
 	s.wants("HIT", 0, "/b/1")
 }
 
-// TestLargeTags checks that an object with 15 KB of tags is purged by any of them, and that one with 100 KB of tags is
-// an error of the origin, which is not stored.
+// TestLargeTags checks that an object with 15 KB of tags can be purged by a tag. It also checks that 100 KB of tags
+// count as an error of the origin.
 func TestLargeTags(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -731,7 +739,8 @@ func TestLargeTags(t *testing.T) {
 	}
 }
 
-// TestOtherKeys checks that after an edit of the key, purges of URLs hold for objects of both keys.
+// TestOtherKeys checks that after an edit of spec.cache.key, purges of URLs match objects with the old key and objects
+// with the new key.
 func TestOtherKeys(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -744,13 +753,13 @@ func TestOtherKeys(t *testing.T) {
 	s.purger.Configure(headers, edited)
 	s.publish()
 	s.purge(purge.Target{URLs: []string{url("/a/1")}}, false)
-	s.wants("HIT", 0, "/a/1") // nginx still has the key from before
+	s.wants("HIT", 0, "/a/1") // nginx still uses the old key
 	s.purger.Configure(headers, before)
 	s.applied()
 	s.wants("MISS", 1, "/a/1")
 }
 
-// note returns what a disk has noted of the journal; "" if there is nothing.
+// note returns the content of a disk's file State; "" if there is no file.
 func (s *site) note(disk string) string {
 	s.t.Helper()
 	text, err := os.ReadFile(s.nginx.Root + layout.PurgesState(disk))
@@ -760,7 +769,7 @@ func (s *site) note(disk string) string {
 	return string(text)
 }
 
-// keeps waits until the disks have noted what they have applied.
+// keeps waits until the disks have recorded that they have applied the whole journal.
 func (s *site) keeps() {
 	s.t.Helper()
 	await.True(s.t, "what was applied is not noted", func() bool {

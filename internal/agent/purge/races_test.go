@@ -15,14 +15,14 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestStandInDisk checks that a purge finds the copies that a disk has made for another one that was out of use.
+// TestStandInDisk checks that a purge finds the copies that a disk has stored while another disk was out of use.
 func TestStandInDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	s.wants("MISS", 0, both...)
 	s.facts.Failed = []string{"disk1"}
 	s.takes()
-	for _, path := range both { // now disk2 has all of them
+	for _, path := range both { // now disk2 has all objects
 		s.get(path, "phone")
 		s.get(path, "desk")
 	}
@@ -44,7 +44,7 @@ func newPair(t *testing.T, spec string) (p pair) {
 	return newPairEdited(t, nginxtest.Patient, spec)
 }
 
-// newPairEdited does what newPair does, with configurations that are edited.
+// newPairEdited returns a pair whose configurations are changed by the function edit.
 func newPairEdited(t *testing.T, edit func(text string) string, spec string) (p pair) {
 	t.Helper()
 	for i := range p {
@@ -69,7 +69,7 @@ func (s *site) render() cache.Config {
 	return config
 }
 
-// tell sends the journal of the first pod to both, and waits until it is applied.
+// tell sends the journal of the first pod to both pods, and waits until both have applied it.
 func (p pair) tell() {
 	p[1].journal = p[0].journal
 	for _, s := range p {
@@ -96,7 +96,7 @@ func ownedBySecond(t *testing.T) string {
 	return ""
 }
 
-// TestStandInPod checks that a purge finds the copies that a pod has made for the owner of a key, which did not answer.
+// TestStandInPod checks that a purge finds the copies that a pod has stored while the owner of the key did not answer.
 func TestStandInPod(t *testing.T) {
 	t.Parallel()
 	p := newPairEdited(t, nginxtest.Hasty, "  memoryTier: {enabled: false}\n")
@@ -114,7 +114,8 @@ func TestStandInPod(t *testing.T) {
 	p[1].wants("MISS", 1, path)
 }
 
-// TestFilledFromDisk checks that a purge finds what a disk was filled with from the disk that had the key.
+// TestFilledFromDisk checks that a purge finds the objects that a disk has fetched from the disk that had the key
+// before.
 func TestFilledFromDisk(t *testing.T) {
 	t.Parallel()
 	for name, target := range targets {
@@ -141,7 +142,7 @@ func TestFilledFromDisk(t *testing.T) {
 	}
 }
 
-// TestFilledFromPod checks that a purge finds what a pod was filled with from the previous owner of a key.
+// TestFilledFromPod checks that a purge finds the objects that a pod has fetched from the previous owner of the key.
 func TestFilledFromPod(t *testing.T) {
 	t.Parallel()
 	for name, target := range targets {
@@ -168,21 +169,21 @@ func TestFilledFromPod(t *testing.T) {
 	}
 }
 
-// targets are purges of everything, but not by a generation.
+// targets are purges that match all objects of these tests. None of them uses the target Everything.
 var targets = map[string]purge.Target{
 	"tags":     {Tags: []string{"a", "b", "c"}},
 	"hosts":    {Hosts: []string{host}},
 	"prefixes": {Prefixes: []string{url("/a"), url("/b"), url("/c")}},
 }
 
-// TestPurgesUnderLoad checks that no request that begins after a purge has ended gets an object from before it, while
-// objects are fetched, passed on between pods, and copied to memory all the time.
+// TestPurgesUnderLoad checks that a request that begins after the end of a purge never gets an object from before the
+// purge. Meanwhile, objects are fetched, passed between pods and copied to memory all the time.
 func TestPurgesUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, nginxtest.MemoryTier("minUses: 2"))
 	origin := p[0]
 	origin.size = large
-	slow := machine.NewTicker(5 * time.Millisecond) // one answer at each tick, so that many are in flight
+	slow := machine.NewTicker(5 * time.Millisecond) // one answer for each tick, so that many are in flight
 	defer slow.Stop()
 	origin.answers(func(string) { <-slow.C() }, nil)
 	var least, old, asked atomic.Int64
@@ -205,7 +206,7 @@ func TestPurgesUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	goesOn := func() { // until many requests more were answered, some of them from memory
+	goesOn := func() { // waits until many more requests were answered, some from memory
 		mutex.Lock()
 		hot, before := ways["memory HIT"], asked.Load()
 		mutex.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// TestRulebook compares a rulebook that follows a journal for long, through other policies and compactions, with one
-// that is made of the journal at once.
+// TestRulebook compares two rulebooks. One follows a journal through many new rules, compactions and changes of the
+// policies. The other is created from the whole journal at once.
 func TestRulebook(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -25,8 +25,8 @@ type Place struct {
 	State string
 	// Owner is the CacheNode to which the journal belongs, as NAMESPACE/NAME.
 	Owner string
-	// Checked is the file with the ID of the boot after which the store was last checked for files that a crash has cut.
-	// It is "" for a store whose index is in memory.
+	// Checked is the file with the ID of the boot after which the store was last checked for files that a crash has cut
+	// short. It is "" for a store whose index is in memory.
 	Checked string
 	// Refresh is the folder of another nginx cache on the disk, whose objects are not purged; "" if there is none.
 	Refresh string
@@ -105,8 +105,8 @@ func (a *applier) setPace() {
 	}
 }
 
-// Watch begins to apply the journal to a store, until the context ends. It does nothing for a store that it already
-// knows.
+// Watch applies the journal to a store in the background, until the context ends. It does nothing for a store that the
+// purger already knows.
 func (p *Purger) Watch(ctx context.Context, name string, place Place) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -240,8 +240,8 @@ func (s *store) keep(ctx context.Context, k *index.Keeper) error {
 	}
 }
 
-// step applies the rules of the journal that the store does not obey yet. again is a channel that is closed when the
-// next step is due. The next step follows at the latest after the duration most.
+// step applies the rules of the journal that the store does not obey yet. The channel again is closed when the next
+// step is due. If it is not closed earlier, the next step follows after the duration most.
 func (a *applier) step(ctx context.Context, k *index.Keeper) (again <-chan struct{}, most time.Duration, err error) {
 	a.setPace()
 	if err := a.renew(); err != nil {
@@ -287,8 +287,8 @@ func (a *applier) step(ctx context.Context, k *index.Keeper) (again <-chan struc
 // closed is a closed channel: a receive from this channel returns at once.
 var closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// note tells the agent when a disk obeys the whole journal, and writes this to the file State. saved is the head of
-// the journal in the purger's copy.
+// note tells the agent when a store begins to obey the whole journal. It also writes to the file State up to which
+// place the store obeys the journal. saved is the head of the journal in the purger's copy.
 func (a *applier) note(head, saved int64) error {
 	p := a.purger
 	p.mutex.RLock()

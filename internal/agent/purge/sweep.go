@@ -14,8 +14,8 @@ func (p *Purger) SetRules(r sweep.Rules) {
 	p.rules = r.After(p.rules, p.Clock.Now())
 }
 
-// sweep sweeps a disk at intervals until the context ends. It does not sweep the memory tier, which is small and in
-// which nginx itself keeps few stale objects.
+// sweep sweeps a disk at intervals until the context ends. It does not sweep the memory tier, because the tier is small
+// and nginx itself keeps few stale objects in it.
 func (s *store) sweep(ctx context.Context, k *index.Keeper) {
 	if s.isMemory() {
 		return

@@ -15,7 +15,7 @@ func TestSweepRules(t *testing.T) {
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	may := func() bool { _, ok := s.purger.SweepRules("disk1", 0); return ok }
 	s.purger.SetInUse([]string{"disk1"}, nil)
-	s.purge(purge.Target{URLs: []string{url("/none")}}, false) // the index is complete then
+	s.purge(purge.Target{URLs: []string{url("/none")}}, false) // after this purge, the index is complete
 	if may() {
 		t.Error("there are no rules yet, and the disk may be swept")
 	}

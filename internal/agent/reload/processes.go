@@ -48,9 +48,9 @@ func (n *Nginx) Processes() (p Processes, ok bool) {
 	return p, true
 }
 
-// others returns the process IDs of nginx, except that of the given master. In a pod, all processes named nginx
-// belong to the pod's nginx. In a test, only processes with the same root folder as the master belong to it. A
-// process whose root folder cannot be read is included.
+// others returns the process IDs of nginx, except that of the given master. In a pod, all processes named nginx belong
+// to the pod's nginx. In a test, several nginx can run. Only processes with the same root folder as the master then
+// belong to the same nginx. A process whose root folder cannot be read is included.
 func others(master int) (pids []int) {
 	folders, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	root, rootErr := os.Readlink(fmt.Sprintf("/proc/%d/root", master))
@@ -71,7 +71,8 @@ func others(master int) (pids []int) {
 	return pids
 }
 
-// ticks is the kernel's unit for the start of a process (USER_HZ), which is the same on all machines that Go runs on.
+// ticks is the unit in which the kernel gives the start of a process (USER_HZ). It is the same on all machines on which
+// Go runs.
 const ticks = time.Second / 100
 
 // errEnded is the error for a zombie process: it has ended, and only waits until its parent has read its exit status.

@@ -46,7 +46,7 @@ func TestParseStart(t *testing.T) {
 	}
 }
 
-// TestProcesses checks that a process of an older master counts until it has ended.
+// TestProcesses checks that a process of an older master counts as the oldest process until it has ended.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -105,7 +105,7 @@ spec:
 	if err != nil || p.Oldest > now || p.Oldest < start {
 		t.Errorf("the oldest process started %s after the boot, and it is %s after it (%v)", p.Oldest, now, err)
 	}
-	info, err := os.Stat(filepath.Join(n.Root, config)) // was written before any process started
+	info, err := os.Stat(filepath.Join(n.Root, config)) // the file was written before any process started
 	if err != nil {
 		t.Fatal(err)
 	}

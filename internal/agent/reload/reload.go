@@ -111,8 +111,8 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []cache.Fi
 		if restore := n.Write(cache.File{Path: layout.ConfigFile, Content: good}); restore != nil {
 			return errors.Join(err, restore)
 		}
-		// A master that refused the configuration still runs the previous one. A slow master needs a signal to return to
-		// the previous configuration.
+		// A master that refused the configuration still runs the previous one. A slow master needs another signal to return
+		// to the previous configuration.
 		if e, ok := errors.AsType[*RefusedError](err); !ok || e.Slow {
 			_ = n.signal(syscall.SIGHUP)
 		}
@@ -286,11 +286,12 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 	return e
 }
 
-// process matches the IDs of process and thread that nginx writes before a message, unless nginx writes to a
+// process matches the process ID and the thread ID that nginx writes before a message, unless nginx writes to a
 // terminal.
 var process = regexp.MustCompile(`^\d+#\d+: `)
 
-// complaints returns the errors that nginx -t printed, without times and process ids, which differ each time.
+// complaints returns the errors that nginx -t printed. It removes the times and process IDs, because they differ each
+// time.
 func complaints(output string) (lines []string) {
 	for text := range strings.Lines(output) {
 		if _, message, ok := strings.Cut(text, "[emerg] "); ok {
@@ -359,7 +360,7 @@ func (n *Nginx) Write(file cache.File) error {
 func (n *Nginx) sweep(keep []cache.File) {
 	for _, pattern := range []string{
 		layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*"), layout.ScriptFile("*"),
-		layout.PeerCertificate("*"), layout.PeerKey("*"), // the first one matches authorities too
+		layout.PeerCertificate("*"), layout.PeerKey("*"), // the first pattern matches authorities too
 	} {
 		files, _ := filepath.Glob(n.Root + pattern) // the pattern is valid
 		for _, file := range files {

@@ -10,8 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestHasScripts checks that an nginx without the module for scripts is found, as in the image nginx-slim, or with one
-// that does not fit. If the trial fails otherwise, nothing is known.
+// TestHasScripts checks that HasScripts returns false if nginx lacks the module for scripts, as in the image
+// nginx-slim, or if the module does not fit. If the trial fails for another reason, HasScripts must return an error.
 func TestHasScripts(t *testing.T) {
 	t.Parallel()
 	removed := func(n *nginxtest.Nginx) error { return os.Remove(n.Root + cache.Module) }

@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// TestSweep checks that no key of an earlier configuration stays in the pod: an agent that starts again uses the copies
-// that it finds.
+// TestSweep checks that no certificate or key of an earlier configuration stays in the pod. A restarted agent would use
+// the copies that it finds.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

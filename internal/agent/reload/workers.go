@@ -98,9 +98,9 @@ func sleepsOf(pid int) (forDisk bool, sleeps int64) {
 	return forDisk, sleeps
 }
 
-// oldWorkers returns the workers of a master that finish their connections and accept no new ones. The process title
-// of such a worker says so once the worker has read the master's message. A worker that waits for a disk has not read
-// the message, so workers from before the last reload count too.
+// oldWorkers returns the workers of a master that finish their connections and accept no new ones. The process title of
+// such a worker says that it is shutting down, once the worker has read the master's message. A worker that waits for a
+// disk has not read the message, so workers from before the last reload count too.
 func (n *Nginx) oldWorkers(master int) []int {
 	all := workers(master)
 	n.replaced = slices.DeleteFunc(n.replaced, func(pid int) bool {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestStuckWorkers checks which old workers are killed. The caller looks at them every two seconds.
+// TestStuckWorkers checks which old workers are killed. It simulates a caller of KillStuck that checks the workers
+// every two seconds.
 func TestStuckWorkers(t *testing.T) {
 	type check struct {
 		waits  bool

@@ -17,11 +17,13 @@ const rounds = 2
 // pace defines how long the resolver waits for name servers.
 type pace struct {
 	// patience is the longest time for which the resolver lets nginx wait for an answer. nginx asks again after its
-	// resolver_timeout. So a lookup continues for up to lookupTimeout, and nginx's next query gets its result.
+	// resolver_timeout. Meanwhile, a lookup continues for up to lookupTimeout, and nginx's next query gets the result of
+	// this lookup.
 	patience time.Duration
 	// headStart is how long a name server may take before the resolver asks the next name server too.
 	headStart time.Duration
-	// repeatAfter is how long all name servers may take before the resolver asks them once more: datagrams can be lost.
+	// repeatAfter is how long all name servers may take before the resolver asks them once more, because datagrams can be
+	// lost.
 	repeatAfter time.Duration
 }
 
@@ -30,8 +32,8 @@ var usual = pace{patience: 1500 * time.Millisecond, headStart: 300 * time.Millis
 
 // exchange asks the name servers, one after another, and returns the first valid answer with addresses. It always
 // begins with the first name server, even if this server did not answer before, because the other servers may know
-// fewer names. An example is a public server beside the cluster's own. Therefore an answer without addresses counts
-// only if all name servers before its own have failed, or if ctx ends.
+// fewer names. For example, a public server may be listed beside the cluster's own server. Therefore an answer without
+// addresses counts only if all servers that are listed before the answering server have failed, or if ctx ends.
 func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.AddrPort) (*dns.Msg, error) {
 	questions, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -108,7 +110,8 @@ func send(ctx context.Context, network string, question *dns.Msg, server netip.A
 }
 
 // receive returns the next answer with an ID. It ignores answers with other IDs. It returns an error for an answer that
-// contains fewer records than its header says. The package dns accepts an answer that ends after a record.
+// contains fewer records than its header says. Package dns would accept such an answer if the answer ends after a
+// complete record.
 func receive(connection *dns.Conn, id uint16) (*dns.Msg, error) {
 	for {
 		var header dns.Header

@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// rawServer answers each datagram with the bytes that reply returns; nil for nothing.
+// rawServer answers each datagram with the bytes that reply returns. If reply returns nil, it does not answer.
 func rawServer(t *testing.T, socket net.PacketConn, reply func(question *dns.Msg) []byte) netip.AddrPort {
 	t.Helper()
 	t.Cleanup(func() { _ = socket.Close() })
@@ -69,7 +69,8 @@ func record(t *testing.T, text string) dns.RR {
 	return rr
 }
 
-// TestNobodyHasSaidSo checks that what is no answer to the question removes no address from nginx.
+// TestNobodyHasSaidSo checks that nginx gets SERVFAIL, and so keeps its addresses, if a message of a name server does
+// not answer the question.
 func TestNobodyHasSaidSo(t *testing.T) {
 	t.Parallel()
 	reply := func(change func(*dns.Msg)) func(*dns.Msg) *dns.Msg {
@@ -125,8 +126,8 @@ func TestNobodyHasSaidSo(t *testing.T) {
 	}
 }
 
-// TestSilentServers checks that the next name server is asked while others are silent, and that a lookup that nginx has
-// not waited for is found by its next question.
+// TestSilentServers checks that the next name server is asked while the servers before it are silent. If nginx has not
+// waited for a lookup, its next question must get the result of this lookup.
 func TestSilentServers(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]pace{
@@ -147,12 +148,12 @@ func TestSilentServers(t *testing.T) {
 	}
 }
 
-// TestLateAnswer checks that the result of a lookup that nginx has not waited for lasts until nginx asks again.
+// TestLateAnswer checks that the result of a slow lookup is kept until nginx asks again.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		took time.Duration
-		want int // lookups until nginx asks again, three seconds later
+		want int // the number of lookups if nginx asks twice, three seconds apart
 	}{
 		"in time":  {time.Second, 2},
 		"too late": {2 * time.Minute, 1},
@@ -189,8 +190,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestFirstServer checks that the first name server is asked first, also after it was silent once: another one may not
-// know the cluster's names.
+// TestFirstServer checks that the first name server is asked first even after it failed to answer. Another server may
+// not know the cluster's names.
 func TestFirstServer(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 1 A 192.0.2.1"}})
@@ -241,7 +242,7 @@ func TestSlowFirstServer(t *testing.T) {
 	})
 	asked := 0
 	second := rawServer(t, loopback(t), func(question *dns.Msg) []byte {
-		if asked++; asked == 2 { // it has answered the first question, so that answer is on its way
+		if asked++; asked == 2 { // the answer to the first question is already on its way
 			close(denied)
 		}
 		return reply(question, dns.RcodeNameError)
@@ -273,7 +274,7 @@ func TestMissingRecords(t *testing.T) {
 	}
 }
 
-// TestOtherServers checks that a question does not wait for name servers of before.
+// TestOtherServers checks that after a change of the name servers, a question does not wait for the previous servers.
 func TestOtherServers(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
@@ -290,7 +291,7 @@ func TestOtherServers(t *testing.T) {
 	}
 }
 
-// TestCutOff checks that an answer that was cut within a record is asked for by TCP (RFC 2181, section 9).
+// TestCutOff checks that the resolver asks again by TCP if an answer was cut within a record (RFC 2181, section 9).
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, nil)

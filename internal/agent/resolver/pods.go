@@ -10,7 +10,8 @@ import (
 
 // Nobody is the address that the resolver returns for a pod without an address, such as a pod that is being replaced.
 // It is a multicast address: a TCP connection to it fails at once. If the resolver answered that the name does not
-// exist, nginx would ask again only after 11 s. The pod's previous address may belong to somebody else by now.
+// exist, nginx would ask again only after 11 s. The resolver does not return the pod's previous address, because this
+// address may belong to another pod by now.
 var Nobody = netip.MustParseAddr("224.0.0.0")
 
 // told contains the addresses of the CacheNode's pods that the operator has sent last, and the time at which they
@@ -20,8 +21,8 @@ type told struct {
 	at   time.Time
 }
 
-// address returns the address of a pod. known is false if the name is not that of a pod, or if the operator has sent
-// no addresses for [agentapi.AddressesValid].
+// address returns the address of a pod. known is false if the name is not the name of a pod. It is also false if the
+// operator has sent no addresses during the last [agentapi.AddressesValid].
 func (t told) address(name string, c Config, now time.Time) (address netip.Addr, known bool) {
 	if !c.isPod(name) || t.at.IsZero() || now.Sub(t.at) >= agentapi.AddressesValid {
 		return address, false

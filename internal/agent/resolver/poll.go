@@ -20,8 +20,8 @@ type poll struct {
 	denials []*dns.Msg // answers without addresses
 }
 
-// add adds an outcome. It returns the answer that counts, or nil if there is none yet. The first asked name servers
-// have been asked.
+// add adds an outcome. It returns the answer that counts, or nil if there is none yet. asked is the number of questions
+// that were sent so far, in the order of the name servers.
 func (p *poll) add(got result, asked int) *dns.Msg {
 	p.ended++
 	p.open[got.server]--

@@ -16,7 +16,7 @@ func TestPoll(t *testing.T) {
 	failed := errors.New("failed")
 	for name, tt := range map[string]struct {
 		asked    int
-		outcomes []result // all but the last decide nothing
+		outcomes []result // no outcome before the last one decides
 		want     *dns.Msg
 	}{
 		"an address":                          {3, []result{{2, found, nil}}, found},

@@ -49,8 +49,8 @@ type Config struct {
 	PodDomain string
 	Denied    Denied
 	// Backends are the names of the Services to which routes lead. These Services may be in any namespace, because the
-	// operator has checked that the owner of the route may refer to the Service. A name that is an alias of such a Service
-	// has no more rights than before.
+	// operator has checked that the owner of the route may refer to the Service. A name that is only an alias of such a
+	// Service gets no additional rights.
 	Backends map[string]bool
 }
 

@@ -29,11 +29,11 @@ type network struct {
 	address  string
 
 	mutex sync.Mutex
-	// zone has the records of each name, as in a zone file; a name without records has no address. rcodes are the answers
-	// for names that have none.
+	// zone contains the records of each name, as in a zone file; a name without records has no address. rcodes contains
+	// the response codes of the answers, by name.
 	zone   map[string][]string
 	rcodes map[string]int
-	// asked counts the questions for each name, and overTCP those by TCP.
+	// asked counts the questions for each name. overTCP counts the questions by TCP.
 	asked, overTCP map[string]int
 	results        map[Result]int
 }
@@ -92,7 +92,7 @@ func (n *network) serve(start func(net.PacketConn, net.Listener)) (address strin
 			n.t.Fatal(err)
 		}
 		udp, err := net.ListenPacket("udp", tcp.Addr().String())
-		if err != nil { // somebody has the port
+		if err != nil { // another socket uses the port
 			_ = tcp.Close()
 			continue
 		}
@@ -132,7 +132,7 @@ func (n *network) nameServer(w dns.ResponseWriter, question *dns.Msg) {
 	_ = w.WriteMsg(answer)
 }
 
-// says makes the name server answer a name with records, or with a code if there are none.
+// says sets the records and the response code with which the name server answers a question for a name.
 func (n *network) says(name string, rcode int, records ...string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -146,7 +146,7 @@ func (n *network) count(name string) (all, overTCP int) {
 	return n.asked[name], n.overTCP[name]
 }
 
-// answered is what nginx gets.
+// answered is the answer that nginx gets.
 type answered struct {
 	Rcode     string
 	Addresses []string
@@ -172,7 +172,7 @@ func resolved(ttl uint32, addresses ...string) answered {
 	return answered{Rcode: "NOERROR", Addresses: addresses, TTL: ttl}
 }
 
-// TestAnswers checks the answers that nginx gets for each kind of answer of a name server, true or false.
+// TestAnswers checks the answers that nginx gets for each kind of answer of a name server, including false answers.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const service, pod = "origin.shop.svc.cluster.local", "edge-1.edge-pods.shop.svc.cluster.local"
@@ -315,7 +315,7 @@ func TestAnswers(t *testing.T) {
 				"d.example.net": {"d.example.net. 9 CNAME c.example.net."},
 				vault:           {vault + ". 9 A 192.0.2.9"},
 			})
-			n.clock.SetTime(n.clock.Now().Add(agentapi.AddressesValid)) // the operator says nothing
+			n.clock.SetTime(n.clock.Now().Add(agentapi.AddressesValid)) // the operator has sent no addresses
 			if tt.ask == "" {
 				tt.ask = "www.example.com"
 			}
@@ -327,8 +327,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestLongAnswers checks that an answer that is too long for a datagram comes by TCP, and that the longest answer to
-// nginx fits into one.
+// TestLongAnswers checks that the resolver asks by TCP if the answer of a name server is too long for a datagram. It
+// also checks that the longest answer to nginx fits into a datagram.
 func TestLongAnswers(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{})
@@ -353,7 +353,7 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
-// TestNoQuestion checks that a message without a question is answered, and ends nothing.
+// TestNoQuestion checks that the resolver answers a message without a question, and continues to serve.
 func TestNoQuestion(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
@@ -382,7 +382,7 @@ func TestNoQuestion(t *testing.T) {
 	}
 }
 
-// TestOtherQuestions checks that only addresses are answered.
+// TestOtherQuestions checks that the resolver answers only questions for IPv4 addresses.
 func TestOtherQuestions(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
@@ -400,8 +400,8 @@ func TestOtherQuestions(t *testing.T) {
 	}
 }
 
-// TestRemembers checks that a name server is asked once in the life of its answer, and that what it said before is not
-// answered when it fails.
+// TestRemembers checks that a name server is asked only once during the TTL of its answer. If the name server fails
+// after that, the resolver must not return the old answer.
 func TestRemembers(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
@@ -431,7 +431,7 @@ func TestRemembers(t *testing.T) {
 	}
 }
 
-// TestProblem checks that a name whose addresses are denied is a problem until it has another one.
+// TestProblem checks that a name with only denied addresses is a problem until the name gets another address.
 func TestProblem(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{"gone.example.com": {}})
@@ -454,13 +454,13 @@ func TestProblem(t *testing.T) {
 	n.clock.SetTime(n.clock.Now().Add(time.Second))
 	n.says(name, 0, name+". 1 A 127.0.0.1")
 	n.ask(name)
-	n.clock.SetTime(n.clock.Now().Add(forgotten)) // nginx asks for another name since an edit
+	n.clock.SetTime(n.clock.Now().Add(forgotten)) // after an edit, nginx no longer asks for this name
 	if err := n.resolver.Problem(); err != nil {
 		t.Errorf("nobody asks for the name: %v", err)
 	}
 }
 
-// TestDeniedLater checks that nginx does not keep an address that is denied from now on, while no name server answers.
+// TestDeniedLater checks that nginx does not keep an address that becomes denied while no name server answers.
 func TestDeniedLater(t *testing.T) {
 	t.Parallel()
 	const name = "www.example.com"
@@ -490,7 +490,8 @@ func TestDeniedLater(t *testing.T) {
 	}
 }
 
-// TestPods checks that the operator's word on pods counts for a while, and the name server's after that.
+// TestPods checks that the addresses of pods that the operator has sent are used for a limited time. After that, the
+// resolver uses the answers of the name server.
 func TestPods(t *testing.T) {
 	t.Parallel()
 	host := func(pod int) string { return fmt.Sprintf("edge-%d.edge-pods.shop.svc.cluster.local", pod) }
@@ -502,15 +503,15 @@ func TestPods(t *testing.T) {
 			t.Errorf("pod %d: %s", pod, diff)
 		}
 	}
-	want(1, answered{Rcode: "SERVFAIL"}) // the operator may be about to tell
+	want(1, answered{Rcode: "SERVFAIL"}) // the operator may send addresses soon
 	n.clock.SetTime(n.clock.Now().Add(agentapi.AddressesValid))
 	want(1, resolved(1, "10.244.9.9"))
 	n.resolver.Tell(agentapi.Addresses{Pods: map[string]netip.Addr{
 		"edge-1": address("10.244.1.1"), "edge-2": address("127.0.0.1"), "edge-3": address("2001:db8::1"),
 	}})
 	want(1, resolved(1, "10.244.1.1"))
-	want(2, resolved(1, Nobody.String())) // the pod itself is no other pod
-	want(3, resolved(1, Nobody.String())) // nginx asks for IPv4
+	want(2, resolved(1, Nobody.String())) // the loopback address is denied
+	want(3, resolved(1, Nobody.String())) // nginx asks only for IPv4 addresses
 	want(4, resolved(1, Nobody.String()))
 	if got := n.ask("x." + host(1)); got.Rcode != "NXDOMAIN" {
 		t.Errorf("a name below a pod's: %v", got)
@@ -524,7 +525,7 @@ func TestPods(t *testing.T) {
 	want(1, resolved(1, "10.244.1.2"))
 }
 
-// TestNobody checks that the kernel refuses a connection to a pod without address, which thus costs no time.
+// TestNobody checks that the kernel refuses a connection to the address Nobody at once.
 func TestNobody(t *testing.T) {
 	t.Parallel()
 	for _, pod := range []string{Nobody.String() + ":8088", Nobody.String() + ":8089"} {
@@ -534,7 +535,7 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// TestUnreachable checks that a name is SERVFAIL while no name server is known or answers.
+// TestUnreachable checks that the answer is SERVFAIL while no name server is known, or no name server answers.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
@@ -565,7 +566,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded checks that the names of many questions are not remembered without end.
+// TestNamesAreBounded checks that the number of stored names is limited.
 func TestNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	known, now := names{}, time.Unix(1_000_000_000, 0)

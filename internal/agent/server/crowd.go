@@ -9,8 +9,8 @@ import (
 )
 
 // crowd limits the number of connections of a server. If a new connection exceeds the limit, crowd closes the
-// connection that has waited longest for a complete request. So clients that send nothing cannot keep the kubelet
-// out. If all connections are being answered, crowd closes the new connection. It is safe for concurrent use.
+// connection that has waited longest for a complete request. So clients that send nothing cannot keep the kubelet out.
+// If all connections are being answered, crowd closes the new connection. The type is safe for concurrent use.
 type crowd struct {
 	most int
 
@@ -59,8 +59,8 @@ func (c *crowd) add(connection net.Conn) net.Conn {
 	return m
 }
 
-// longest returns the connection that has waited longest for a request, or other if none waits. The caller holds the
-// mutex.
+// longest returns the connection that has waited longest for a request. If no connection waits, it returns the
+// parameter other. The caller holds the mutex.
 func (c *crowd) longest(other *member) *member {
 	found, lowest := other, c.last+1
 	for m, number := range c.waiting {
@@ -71,7 +71,7 @@ func (c *crowd) longest(other *member) *member {
 	return found
 }
 
-// set records whether a connection's request is being answered, or the connection waits for its next request.
+// set records whether a request of a connection is being answered. If not, the connection waits for its next request.
 func (c *crowd) set(m *member, isAnswered bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

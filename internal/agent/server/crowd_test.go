@@ -22,7 +22,7 @@ func dial(t *testing.T, address string) net.Conn {
 	return connection
 }
 
-// crowded starts a server for three connections, and returns what it was asked.
+// crowded starts a server that allows three connections, and returns the server's address.
 func crowded(t *testing.T, handler http.HandlerFunc) (address string) {
 	t.Helper()
 	on, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,7 +64,8 @@ func hasEnded(t *testing.T, connection net.Conn) {
 	}
 }
 
-// TestCrowd checks that connections which send no whole request end for others, the oldest first.
+// TestCrowd checks that connections without a complete request are closed to make room for new connections, the oldest
+// first.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	address := crowded(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
@@ -82,13 +83,14 @@ func TestCrowd(t *testing.T) {
 	if got := ask(t, last); got != "ok" {
 		t.Errorf("beside 50 connections without a request: %s", got)
 	}
-	hasEnded(t, kept) // it has waited longer than the 50
+	hasEnded(t, kept) // it has waited longer than the 50 connections
 	for _, one := range idle[:48] {
 		hasEnded(t, one)
 	}
 }
 
-// TestCrowdOfRequests checks that a connection whose request is being answered does not end for another.
+// TestCrowdOfRequests checks that a connection whose request is being answered is not closed to make room for another
+// connection.
 func TestCrowdOfRequests(t *testing.T) {
 	t.Parallel()
 	asked, release := make(chan struct{}), make(chan struct{})

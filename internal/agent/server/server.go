@@ -224,7 +224,7 @@ func Serve(
 	return ServeOn(ctx, listener, handler, tlsConfig, limits)
 }
 
-// ServeOn does the same as Serve on an existing listener, which it closes in the end.
+// ServeOn does the same as Serve on an existing listener. It closes the listener at the end.
 func ServeOn(
 	ctx context.Context, on net.Listener, handler http.Handler, tlsConfig *tls.Config, limits Limits,
 ) error {

@@ -29,7 +29,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// machine is the clock by which certificates are judged.
+// machine is the clock that determines whether a certificate is valid.
 var machine clock.RealClock
 
 const name = "edge.default.agent.cachenode.io"
@@ -51,7 +51,7 @@ func issue(t *testing.T, data map[string][]byte, name string, at time.Time) map[
 
 func TestReports(t *testing.T) {
 	t.Parallel()
-	now := machine.Now() // of the TLS handshake
+	now := machine.Now() // the TLS handshake uses the real clock
 	dir := t.TempDir()
 	first := issue(t, nil, name, now)
 	mount(t, dir, first)
@@ -105,7 +105,7 @@ func TestReports(t *testing.T) {
 	})
 	t.Run("a stranger does not", func(t *testing.T) {
 		stranger := issue(t, nil, name, now)
-		stranger[naming.AuthorityKey] = first[naming.AuthorityKey] // trusts the agent, but is not trusted
+		stranger[naming.AuthorityKey] = first[naming.AuthorityKey] // it trusts the agent, which does not trust it
 		if _, err := ask(stranger, name); err == nil {
 			t.Error("a stranger's certificate was taken")
 		}
@@ -150,7 +150,8 @@ func TestReports(t *testing.T) {
 	})
 }
 
-// reissued returns a set that replaces another and is valid now, as if the other was about to expire.
+// reissued returns a set of certificates and keys that replaces an old set, as if the old set was about to expire. The
+// new set is valid now.
 func reissued(t *testing.T, old map[string][]byte) map[string][]byte {
 	t.Helper()
 	damaged := maps.Clone(old)
@@ -158,7 +159,8 @@ func reissued(t *testing.T, old map[string][]byte) map[string][]byte {
 	return issue(t, damaged, name, machine.Now())
 }
 
-// caches refuse a target without URLs, and have a copy of what is on disk1.
+// caches simulates the caches of a pod. List returns an error for a target without URLs. Copy finds a copy of each
+// object on disk1.
 type caches struct{}
 
 func (caches) Copy(_ context.Context, q objects.Lookup) (objects.Copy, error) {
@@ -178,7 +180,7 @@ func (caches) List(_ context.Context, q objects.Query) (objects.Answer, error) {
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "agent.sock")
-	for range 2 { // the second one finds the socket of the first
+	for range 2 { // the second server finds the socket of the first
 		listener, err := ListenLocal(t.Context(), path)
 		must(t, err)
 		listener.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // it listens on a path

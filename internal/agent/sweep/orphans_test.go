@@ -48,7 +48,7 @@ func TestOrphansAreDue(t *testing.T) {
 	}
 }
 
-// TestOrphans checks which files are removed: those that have a name of nginx's temporary files and are old.
+// TestOrphans checks that Remove removes exactly the old files whose names are names of nginx's temporary files.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	const hash = "0123456789abcdef0123456789abcdef"
@@ -57,7 +57,7 @@ func TestOrphans(t *testing.T) {
 	kept := map[string]time.Duration{ // file → age at nginx's start
 		cache + "/f/de/" + hash:                       time.Hour,
 		cache + "/f/de/" + hash + ".0000000012":       -time.Second,
-		cache + "/f/de/" + hash + ".0000000013":       50 * time.Millisecond, // the kernel's clock
+		cache + "/f/de/" + hash + ".0000000013":       50 * time.Millisecond, // within clockError
 		cache + "/f/de/" + hash + ".12":               time.Hour,
 		cache + "/f/de/" + hash + ".0000000012.1":     time.Hour,
 		cache + "/f/de/mine.0000000012":               time.Hour,

@@ -17,8 +17,9 @@ type Owners struct {
 }
 
 // NewOwners returns the owners in a pod. The argument pods contains plans that assign keys to pods, and the argument
-// disks contains plans that assign keys to disks. A key belongs to the pod or to a disk if at least one plan assigns it
-// so. Without plans of pods, all keys belong to the pod. Without plans of disks, they belong to all disks.
+// disks contains plans that assign keys to disks. A key belongs to the pod or to a disk if at least one of these plans
+// assigns the key to it. Without plans of pods, all keys belong to the pod. Without plans of disks, they belong to all
+// disks.
 func NewOwners(pod int, pods, disks []shard.Plan) Owners {
 	o := Owners{pod: fleet.Name(pod)}
 	id := []string{o.pod}

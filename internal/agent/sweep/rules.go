@@ -15,8 +15,8 @@ import (
 // Reason is the reason why a file was removed.
 type Reason string
 
-// The reasons. Cut is for files that a crash of the node has cut, see package crash. Orphan is for temporary files
-// that belong to no running process, see [Orphans]. A sweep gives the other reasons.
+// The reasons. Cut is for files that a crash of the node has cut short, see package crash. Orphan is for temporary
+// files that belong to no running process, see [Orphans]. A sweep gives the other reasons.
 const (
 	Keep    Reason = ""
 	Stale   Reason = "stale"
@@ -36,8 +36,8 @@ const spare = time.Hour
 // Rules decide which files are kept. With the zero value, a file is kept until it has been stale for the time Stale
 // of its [index.Entry], plus spare.
 type Rules struct {
-	// Stale is how long the policy allows objects to be served stale. If a response itself allows a longer time, the
-	// longer time counts.
+	// Stale is the longest time for which the policy lets nginx serve stale objects. If a response itself allows a longer
+	// time, the longer time counts.
 	Stale time.Duration
 	// Handover is the time for which objects are filled from the previous pod or disk after their keys have moved.
 	// IsHandover is true during a hand-over.
@@ -50,8 +50,8 @@ type Rules struct {
 	Generations []int64
 }
 
-// After returns r with Since set; before contains the previous rules. If the owners have not changed, Since is the
-// Since of before. Otherwise, Since is now.
+// After returns r with a value for Since. The parameter before contains the previous rules. If the owners are the same
+// as in the previous rules, Since keeps its previous value. Otherwise, Since is the present time.
 func (r Rules) After(before Rules, now time.Time) Rules {
 	r.Since = now
 	if r.Owners.id == before.Owners.id && !before.Since.IsZero() {

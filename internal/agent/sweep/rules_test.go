@@ -88,7 +88,7 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// TestSince checks that an edit that leaves the owners as they are does not make them new.
+// TestSince checks that Since stays the same after an edit that does not change the owners.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	begun := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
@@ -110,7 +110,8 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestOwners compares the owners with those that a fleet has for a key, and with a pod that is away.
+// TestOwners checks the keys of a pod that is away. The pod must keep exactly the keys that it owns when all pods are
+// present.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	all := fleet.Of(3)

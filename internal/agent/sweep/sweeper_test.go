@@ -67,7 +67,7 @@ spec:
 		}
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(r.URL.Path))
 	}))
-	for folder := range cachekey.Folder(cachekey.Folders) { // in a pod, the keeper has nginx's user
+	for folder := range cachekey.Folder(cachekey.Folders) { // in a pod, the keeper runs as nginx's user
 		s.nginx.Mkdir(layout.CacheDir("disk1") + "/" + folder.Path())
 	}
 	s.nginx.Start()
@@ -90,7 +90,7 @@ spec:
 	return s
 }
 
-// wants fetches an object and checks how the response comes about.
+// wants fetches an object, and checks the cache status and the body of the response.
 func (s *site) wants(want, path string) {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://127.0.0.1:8080"+path, nil)
@@ -108,7 +108,7 @@ func (s *site) wants(want, path string) {
 
 func key(path string) string { return "http://www.example.com" + path }
 
-// entry returns what the index has of an object, which is in one file.
+// entry returns the index's entry of an object that is stored in one file.
 func (s *site) entry(path string) (e index.Entry, ok bool) {
 	s.t.Helper()
 	for f, err := range s.keeper.Index.WithKey(key(path)) {
@@ -142,7 +142,7 @@ func (s *site) stored(path string, ago time.Duration) {
 	s.age(path, func(file string) { must(s.t, os.Chtimes(file, time.Time{}, machine.Now().Add(-ago))) })
 }
 
-// TestSweep checks what a sweep removes of nginx's files, and that it keeps what the origin can renew.
+// TestSweep checks which of nginx's files a sweep removes, and that it keeps objects that the origin can renew.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -167,7 +167,7 @@ func TestSweep(t *testing.T) {
 	s.expired("/renewed", 2*time.Hour)
 	s.expired("/stale/stamped", 2*time.Hour)
 	stamped, _ := s.entry("/stale/stamped")
-	must(t, cachefile.Stamp(filepath.Join(s.keeper.Folder, stamped.File.Path()))) // which is no event
+	must(t, cachefile.Stamp(filepath.Join(s.keeper.Folder, stamped.File.Path()))) // this causes no event
 
 	removed := map[Reason]int{}
 	rules := Rules{
@@ -185,7 +185,7 @@ func TestSweep(t *testing.T) {
 		},
 	}
 	must(t, sweeper.Sweep(t.Context()))
-	// The other paths can be of disk2 too, but were stored since.
+	// The keys of the other paths may also belong to disk2, but their files were stored after Since.
 	if diff := cmp.Diff(map[Reason]int{Stale: 1, Foreign: 1}, removed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -209,7 +209,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepsAtIntervals checks when sweeps begin: ten minutes after the disk has no other work, and then each hour.
+// TestSweepsAtIntervals checks when sweeps begin. The first sweep begins ten minutes after the end of the disk's other
+// work. Another sweep follows every hour.
 func TestSweepsAtIntervals(t *testing.T) {
 	t.Parallel()
 	blocks := index.NewCache(1 << 20)
@@ -224,7 +225,7 @@ func TestSweepsAtIntervals(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { sweeper.Run(ctx); close(ended) }()
-	want := int32(1) // the rules are asked for first, and then for each folder
+	want := int32(1) // Run asks for the rules once at first, and then for each folder
 	for _, next := range []struct {
 		wait  time.Duration
 		asked int32

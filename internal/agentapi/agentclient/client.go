@@ -52,7 +52,7 @@ const maxDone = 4 << 20
 // ErrCannotPurge is the error that [Client.Purge] returns for an agent that does not support purges.
 var ErrCannotPurge = errors.New("the agent is too old to purge: delete the pod, so that it is recreated with a new one")
 
-// Purge sends a part of the journal of purges to the agent at an address "host:port". It returns which part of the
+// Purge sends a part of the journal of purges to the agent at an address "host:port". The result says which part of the
 // journal the agent has carried out.
 func (c *Client) Purge(ctx context.Context, address string, update purge.Update) (done purge.Done, err error) {
 	text, err := json.Marshal(update)
@@ -63,7 +63,7 @@ func (c *Client) Purge(ctx context.Context, address string, update purge.Update)
 	if err != nil {
 		return done, err
 	}
-	request.Header["Idempotency-Key"] = nil // never sent, but makes net/http retry if the agent closed the connection
+	request.Header["Idempotency-Key"] = nil // not sent; makes net/http retry if the agent closed the connection
 	response, err := c.sends.Do(request)
 	if err != nil {
 		return done, err

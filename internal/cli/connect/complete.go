@@ -75,9 +75,8 @@ func (f *Flags) CompleteNodes(command *cobra.Command, args []string, word string
 	})(command, args, word)
 }
 
-// podsAndDisks returns the names that can come next in the arguments POD DISK.... For the first argument, these are
-// the pods of the CacheNodes. For the others, these are the disks of the pod that are not among the arguments yet. It
-// is pure.
+// podsAndDisks returns the names that can come next in the arguments POD DISK.... The first argument is a pod of the
+// CacheNodes. Each other argument is a disk of this pod that is not among the arguments yet. podsAndDisks is pure.
 func podsAndDisks(cacheNodes []v1alpha1.CacheNode, args []string) (names []string) {
 	for _, c := range cacheNodes {
 		for _, pod := range c.Status.Pods {

@@ -1,6 +1,6 @@
 // Package connect connects the plugin's verbs to the cluster that the user's kubeconfig and flags select.
 //
-// It imports the API's types only. Another way to select the cluster or the user belongs here.
+// It imports the API's types only. New ways to select the cluster or the user belong here.
 package connect
 
 import (

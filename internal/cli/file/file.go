@@ -1,7 +1,7 @@
 // Package file reads CacheNodes from files, for the plugin's verbs that take a file.
 //
-// It imports schema and validation, which check the CacheNodes. Another kind of file or object that verbs read
-// belongs here.
+// It imports schema and validation, which check the CacheNodes. New kinds of files or objects that verbs read belong
+// here.
 package file
 
 import (
@@ -96,7 +96,7 @@ func hasReplicas(document []byte) bool {
 	return yaml.Unmarshal(document, &object) == nil && object.Spec.Replicas != nil
 }
 
-// One reads the only CacheNode in a file. It returns an error if there is more than one.
+// One reads the only CacheNode in a file. It returns an error if the file contains none, or more than one.
 func One(path string, in io.Reader) (*v1alpha1.CacheNode, error) {
 	cacheNodes, err := Read(path, in)
 	if err != nil {

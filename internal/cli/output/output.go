@@ -1,6 +1,6 @@
 // Package output implements the flag --output of the plugin's verbs, and defines the exit codes of the plugin.
 //
-// It imports no package of the project. Another output format, or another exit code, belongs here.
+// It imports no package of the project. New output formats and new exit codes belong here.
 package output
 
 import (

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOutputIsDocumented checks that docs/reference/plugin-output.md has each field that the verbs without a cluster
-// print for programs.
+// TestOutputIsDocumented checks that docs/reference/plugin-output.md names each field in the output for programs. It
+// checks the verbs that need no cluster.
 func TestOutputIsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/reference/plugin-output.md")

@@ -46,7 +46,7 @@ func RunWith(
 	if err != nil {
 		return nil, err
 	}
-	// As kubectl does: an old API server, or a proxy in front of it, may not accept a WebSocket.
+	// kubectl does the same, because an old API server, or a proxy in front of it, may not accept a WebSocket.
 	executor, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})

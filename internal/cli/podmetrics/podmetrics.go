@@ -32,7 +32,7 @@ type Disk struct {
 	CacheBytes float64
 	// Bytes counts the bytes sent to clients. Overflows counts the tasks that found the queue full.
 	Bytes, Overflows float64
-	// FirstByte contains, for each number of seconds, the number of requests whose first byte came within this time.
+	// FirstByte maps a time in seconds to the number of requests whose first byte came within this time.
 	FirstByte map[float64]float64
 	// Sampling is the share of requests that are counted, from 0 to 1.
 	Sampling float64
@@ -51,12 +51,12 @@ type Routing struct {
 	// Share is the pod's share of the keys, from 0 to 1.
 	Share float64
 	// Peer counts the requests that the owner of a key answered. StandIn counts the requests that the owner's stand-in
-	// answered. Bytes counts the bytes of these answers. All three count a sample.
+	// answered. Bytes counts the bytes of these answers. All three count only a sample of the requests.
 	Peer, StandIn, Bytes float64
 	// Unanswered counts the hops that got no answer.
 	Unanswered float64
-	// Filled counts the objects that were filled from the pod or disk that had them. Fetched counts the objects that
-	// came from the origin.
+	// Filled counts the objects that were filled from the pod or disk that had their keys before. Fetched counts the
+	// objects that came from the origin.
 	Filled, Fetched float64
 	// Sampling is the share of requests that are counted, from 0 to 1.
 	Sampling float64
@@ -104,8 +104,8 @@ func (n Disk) All() float64 {
 	return n.Requests / n.Sampling
 }
 
-// Read reads the metrics of the pods, some pods at a time. It omits pods that do not answer. The error says why the
-// last of these pods did not answer.
+// Read reads the metrics of the pods, several pods at the same time. It omits pods that do not answer. The error says
+// why the last of these pods did not answer.
 func Read(ctx context.Context, cluster *connect.Cluster, pods []string) (map[string]Pod, error) {
 	var mutex sync.Mutex
 	var failed error

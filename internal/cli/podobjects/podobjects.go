@@ -1,8 +1,8 @@
 // Package podobjects asks the pods of a CacheNode what they have cached, for the plugin's verbs that list cached
 // objects.
 //
-// It imports podexec, and purge and objects for the types of questions and answers. Code that asks the agent's
-// program another question about cached objects belongs here.
+// It imports podexec, and purge and objects for the types of questions and answers. Code for new questions about cached
+// objects to the agent's program belongs here.
 package podobjects
 
 import (
@@ -102,7 +102,7 @@ func Copy(ctx context.Context, cluster *connect.Cluster, pod string, q objects.L
 	return found, err
 }
 
-// ask sends a question to the agent of a pod by a verb of the agent's program.
+// ask sends a question to the agent of a pod. To do so, it runs the agent's program in the pod with a verb.
 func ask[A any](ctx context.Context, cluster *connect.Cluster, pod, verb string, question any) (answer A, err error) {
 	query, err := json.Marshal(question)
 	if err != nil {

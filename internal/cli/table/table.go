@@ -1,7 +1,7 @@
 // Package table writes tables as kubectl does, with colours on a terminal only.
 //
 // It imports the API's types for the states that have a colour, and agentapi for the function that makes texts of pods
-// safe to print. Another colour or kind of cell belongs here.
+// safe to print. New colours and new kinds of cells belong here.
 package table
 
 import (

@@ -46,11 +46,13 @@ func serveNames(t *testing.T, n *nginxtest.Nginx, config resolver.Config) (r *re
 	return r, stop
 }
 
-// TestPodMoves checks that a pod is found at a new address, that requests for a pod without one go elsewhere at once,
-// and that nginx keeps what it knows, also over a reload, while the resolver is gone or answers nothing.
+// TestPodMoves checks that nginx finds a pod at its new address, and that requests for a pod without an address go
+// elsewhere at once. While the resolver is gone or does not answer, nginx keeps the addresses that it knows, even
+// across a reload.
 func TestPodMoves(t *testing.T) {
 	t.Parallel()
-	// A pod that has moved does not answer on connections that nginx has kept, and no client waits for that.
+	// A pod that has moved does not answer on the connections that nginx has kept open. No client may wait for such a
+	// connection.
 	p := newPodsEdited(t, asRendered, 2, sharded("  memoryTier: {enabled: false}\n"))
 	other := p.addresses[1]
 	p.addresses = nil // nginx resolves names from now on
@@ -106,7 +108,7 @@ func TestPodMoves(t *testing.T) {
 	becomes(t, "peer MISS", through) // without the resolver
 	hung := p.nginx[0].ListenPacket(layout.ResolverAddress)
 	logged("could not be resolved (110: Operation timed out)")
-	becomes(t, "peer MISS", through) // while the resolver answers nothing
+	becomes(t, "peer MISS", through) // while the resolver does not answer
 	must(t, hung.Close())
 	p.nginx[1].Move(moved, other)
 	r, _ = serveNames(t, p.nginx[0], resolver.Config{})
@@ -114,7 +116,8 @@ func TestPodMoves(t *testing.T) {
 	becomes(t, "peer MISS", through)
 }
 
-// TestDeniedNames checks that nginx does not connect to where no origin may be, whatever a name server says.
+// TestDeniedNames checks that nginx never connects to an address that is denied for origins, whatever a name server
+// answers.
 func TestDeniedNames(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 2, strings.Replace(threeDisks, "host: 127.0.0.1", "host: origin.example.com", 1))
@@ -168,7 +171,7 @@ func TestDeniedNames(t *testing.T) {
 	becomes(t, "502", func() string { return ask()[:3] })
 }
 
-// nameServer runs a name server on the machine's loopback that says one address for all names.
+// nameServer runs a name server on the machine's loopback interface. It answers every name with the same address.
 func nameServer(t *testing.T, address *atomic.Value) netip.AddrPort {
 	t.Helper()
 	socket, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -12,7 +12,7 @@ import (
 // node contains what all parts of a configuration share: the input, and the disks that the pod can use. No code
 // changes it later.
 //
-// Each part embeds the part from which it is made, so that no part can use a later part:
+// Each part embeds the part from which it is made. So a part cannot use a part that is made later:
 //
 //	node ─▶ site ─▶ core                      the maps: which key a request has, and where it goes
 //	          ├───▶ door ─▶ store             the locations that answer from the disks
@@ -40,7 +40,7 @@ func newNode(in Input) node {
 		rest, ok := n.plan.Without(in.Facts.Failed...)
 		if ok {
 			n.plan = rest
-		} else { // at most leaving disks are left, and they have no keys
+		} else { // only leaving disks can be left, and they have no keys
 			n.disks = nil
 		}
 	}

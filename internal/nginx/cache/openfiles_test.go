@@ -17,8 +17,9 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestFewOpenFiles checks that a low limit on open files costs connections, and not the files of a cache: nginx would
-// take a disk for broken. nginx has no privileges, so it must not try to exceed the limit.
+// TestFewOpenFiles checks that nginx accepts fewer connections if the limit on open files is low. The files of the
+// caches must still open, because otherwise a disk would look broken. nginx has no privileges, so it must not try to
+// exceed the limit.
 func TestFewOpenFiles(t *testing.T) {
 	t.Parallel()
 	const limit, clients = 512, 300
@@ -28,11 +29,11 @@ func TestFewOpenFiles(t *testing.T) {
 	in.Facts.Cores, in.Facts.OpenFiles = 1, limit
 	config, err := cache.Render(in)
 	must(t, err)
-	// nginx keeps the connections of clients that do not read for as long as the test does.
+	// nginx keeps connections for the whole test, even if their clients do not read.
 	n.Configure(strings.Replace(config.Text, "http {\n", "http {\n    send_timeout 1h;\n", 1), "disk1", "disk2", "disk3")
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=3600")
-		_, _ = io.WriteString(w, strings.Repeat("0123456789abcdef", 1<<20)) // more than sockets hold
+		_, _ = io.WriteString(w, strings.Repeat("0123456789abcdef", 1<<20)) // more than socket buffers can hold
 	}))
 	n.Start()
 	r, body := ask(t, n.Client(), http.MethodGet, "http://127.0.0.1:8080/large")
@@ -42,7 +43,7 @@ func TestFewOpenFiles(t *testing.T) {
 	n.Cached("http://www.example.com/large", "disk1", "disk2", "disk3")
 
 	var held []net.Conn
-	for range clients { // each reads a byte, so it has a socket and the cache's file in nginx
+	for range clients { // each reads a byte, so nginx has its socket and a cache file open
 		connection, err := n.Dial("127.0.0.1:8080")
 		must(t, err)
 		defer func() { _ = connection.Close() }()
@@ -66,8 +67,8 @@ func TestFewOpenFiles(t *testing.T) {
 	}
 }
 
-// TestFilesAreNotLimited checks that the limit on open files is the container's, and not a lower one: a response in
-// slices has one open for each slice.
+// TestFilesAreNotLimited checks that nginx uses the container's limit on open files, and no lower limit. A response in
+// slices has an open file for each slice.
 func TestFilesAreNotLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 15000
@@ -90,14 +91,15 @@ func TestFilesAreNotLimited(t *testing.T) {
 	}
 }
 
-// TestFewOpenFilesInMemory checks that the files of the memory tier that nginx keeps open leave room for the caches on
-// disks. With more files than the limit in memory, a worker keeps at most an eighth of the limit open.
+// TestFewOpenFilesInMemory checks that nginx does not keep too many files of the memory tier open, so that files of the
+// disks can be open too. Even if the memory tier has more files than the limit, a worker keeps at most an eighth of the
+// limit open.
 func TestFewOpenFilesInMemory(t *testing.T) {
 	t.Parallel()
 	const limit, objects = 400, 600
 	n := nginxtest.New(t)
 	n.LimitFiles(limit)
-	tier := strings.Replace(nginxtest.MemoryTier("minUses: 1"), "64Mi", "2Gi", 1) // takes that many objects at once
+	tier := strings.Replace(nginxtest.MemoryTier("minUses: 1"), "64Mi", "2Gi", 1) // large enough for all objects at once
 	in := decode(t, []byte(threeDisks+tier))
 	in.Facts.Cores, in.Facts.OpenFiles = 1, limit
 	config, err := cache.Render(in)

@@ -53,7 +53,8 @@ func TestOriginsName(t *testing.T) {
 	}
 }
 
-// resolve runs a DNS server that knows one address, or none while it is "", where nginx asks the agent.
+// resolve runs a DNS server at the address where nginx expects the agent's resolver. It answers every name with one
+// address. While the address is "", no name exists.
 func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
 	t.Helper()
 	server := &dns.Server{PacketConn: n.ListenPacket(layout.ResolverAddress), Handler: oneAddress(address)}
@@ -64,7 +65,7 @@ func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
 func oneAddress(address *atomic.Value) dns.Handler {
 	return dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
 		answer := (&dns.Msg{}).SetReply(question)
-		answer.RecursionAvailable = true // or else it is no answer about names of others
+		answer.RecursionAvailable = true // required for names outside the server's own zones
 		if ip := address.Load().(string); ip == "" {
 			answer.Rcode = dns.RcodeNameError
 		} else if rcode, isCode := dns.StringToRcode[ip]; isCode {
@@ -79,9 +80,9 @@ func oneAddress(address *atomic.Value) dns.Handler {
 	})
 }
 
-// TestFullQueue gives a disk a single thread and no queue. A request that finds no thread is served from the origin.
-// Only a response whose header is already sent breaks off, which nothing can prevent. Every overflow is one or the
-// other.
+// TestFullQueue gives a disk a single thread and no queue. A request that finds no thread is served from the origin. A
+// response breaks off only if its header has already been sent; nothing can prevent that. Every overflow of the queue
+// leads to one of these two results.
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	var count atomic.Int64
@@ -117,15 +118,15 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// withoutQueue returns an nginx whose disk has a single thread and no queue, with the paths of stored objects. So many
-// requests at once may go past the disk.
+// withoutQueue returns an nginx whose disk has a single thread and no queue, and the paths of stored objects. atOnce is
+// the number of requests that may bypass the disk at the same time.
 func withoutQueue(t *testing.T, atOnce int32, origin http.Handler) (n *nginxtest.Nginx, paths []string) {
 	t.Helper()
 	n = nginxtest.New(t)
 	in := decode(t, []byte(strings.Replace(threeDisks,
 		"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}]",
 		"[{name: disk1, size: 1Gi, threadPool: {threads: 1}}]", 1)))
-	in.Spec.Disks[0].ThreadPool.MaxQueue = new(int32(0)) // which the API server refuses
+	in.Spec.Disks[0].ThreadPool.MaxQueue = new(int32(0)) // the API server would refuse this value
 	in.Spec.Origin.FallbackConcurrency = &atOnce
 	in.Facts.Cores = 1
 	config, err := cache.Render(in)
@@ -142,7 +143,7 @@ func withoutQueue(t *testing.T, atOnce int32, origin http.Handler) (n *nginxtest
 	return n, paths
 }
 
-// fetch returns X-Cache, or "broken off" for a response that ends too early.
+// fetch returns the value of X-Cache, or "broken off" for a response that ends too early.
 func fetch(client *http.Client, path string) (status string, err error) {
 	request, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil)
 	if err != nil {
@@ -152,7 +153,7 @@ func fetch(client *http.Client, path string) (status string, err error) {
 	request.Close = true // on a kept connection, Go would retry by itself
 	response, err := client.Do(request)
 	if errors.Is(err, io.EOF) {
-		return "broken off", nil // with its header still in a buffer
+		return "broken off", nil // the connection closed while the header was still in a buffer
 	}
 	if err != nil {
 		return "", err

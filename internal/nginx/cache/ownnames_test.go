@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// foreign are headers of an origin, of names that are ours.
+// foreign are headers that an origin sends although their names are reserved for CacheNode.
 var foreign = []string{
 	"X-CacheNode-Status", "X-CacheNode-Place", "X-CacheNode-Shared", "X-CacheNode-Cache-Control", "X-CacheNode-State",
 	"X-CacheNode-Fill", "X-CacheNode-Former", "X-CacheNode-Slice", "X-CacheNode-Disk", "X-CacheNode-Ask",
 	"X-CacheNode-Renew", "X-CacheNode-Scheme", "X-Cache", "X-Cache-Disk", "X-Cache-Hop",
 }
 
-// foreignIn returns the headers of our own names in a response that are not what we say of it.
+// foreignIn returns the headers in a response that have CacheNode's own names, but that CacheNode did not set.
 func foreignIn(r *http.Response) map[string][]string {
 	found := map[string][]string{}
 	for name, values := range r.Header {
@@ -30,8 +30,9 @@ func foreignIn(r *http.Response) map[string][]string {
 	return found
 }
 
-// TestOwnNames checks that an origin's headers of our own names neither reach clients nor change what we say of a
-// response: from the origin, a disk, memory and past the caches, here and over a hop.
+// TestOwnNames checks headers of an origin that have CacheNode's own names. They neither reach clients nor change the
+// headers that CacheNode sets. The test covers responses from the origin, a disk and memory and responses that bypass
+// the caches, each with and without a hop.
 func TestOwnNames(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("") {
@@ -59,7 +60,7 @@ func TestOwnNames(t *testing.T) {
 	}
 }
 
-// TestOwnNamesInStoredObjects checks the same for an object that was stored with such headers.
+// TestOwnNamesInStoredObjects checks the same as TestOwnNames for an object that was stored with such headers.
 func TestOwnNamesInStoredObjects(t *testing.T) {
 	t.Parallel()
 	const lookalike = "X-CacheN0de-"

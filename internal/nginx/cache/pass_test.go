@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// ways returns configurations in which a request takes different ways to the origin.
+// ways returns configurations. In each of them, a request takes a different path through nginx to the origin.
 func ways(policy string) map[string]string {
 	cache := func(more string) string { return "  cache: {" + strings.Trim(policy+", "+more, ", ") + "}\n" }
 	return map[string]string{
@@ -27,8 +27,8 @@ func ways(policy string) map[string]string {
 	}
 }
 
-// TestBypassIsAPass checks that a request past the caches reaches the origin as it came: with its method, its range and
-// its conditions, once, and with the client's own answer.
+// TestBypassIsAPass checks that a request that bypasses the caches reaches the origin unchanged and only once. Its
+// method, its range and its conditions stay the same, and the client gets the origin's answer to this request.
 func TestBypassIsAPass(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("bypass: {cookies: [session]}") {
@@ -82,8 +82,8 @@ func TestBypassIsAPass(t *testing.T) {
 	}
 }
 
-// TestHead checks that HEAD is answered from a stored object, and that a HEAD for what is not stored reaches the origin
-// as it came and fetches nothing. An expired object is renewed as by GET.
+// TestHead checks that a stored object answers a HEAD, unless the method is part of the key. If the object is not
+// stored, the HEAD reaches the origin unchanged, and nothing is stored.
 func TestHead(t *testing.T) {
 	t.Parallel()
 	all := ways("")
@@ -133,7 +133,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// TestPartsThatNobodyAskedFor checks that they reach the client and are not stored.
+// TestPartsThatNobodyAskedFor checks that a partial response to a request without a range is never stored.
 func TestPartsThatNobodyAskedFor(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("") {
@@ -155,7 +155,7 @@ func TestPartsThatNobodyAskedFor(t *testing.T) {
 				return true
 			})
 			paths := []string{"/both", "/only-is", "/only-says"}
-			if name == "slices" { // a request for a slice asks for a part
+			if name == "slices" { // the request for a slice has a range, so a partial response is expected
 				paths = paths[2:]
 			}
 			for _, path := range paths {
@@ -174,7 +174,7 @@ func TestPartsThatNobodyAskedFor(t *testing.T) {
 	}
 }
 
-// TestHeadersComeOnce checks that no header of a response with 416 is there twice, wherever it comes from.
+// TestHeadersComeOnce checks that a 416 response contains no header twice, whichever part of nginx made the response.
 func TestHeadersComeOnce(t *testing.T) {
 	t.Parallel()
 	all := ways("")
@@ -203,7 +203,7 @@ func TestHeadersComeOnce(t *testing.T) {
 	}
 }
 
-// TestPostOnce checks that a request that may have changed something reaches the origin once, though there is no
+// TestPostOnce checks that nginx does not repeat a request that may have changed something, even if the origin does not
 // answer.
 func TestPostOnce(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestPostOnce(t *testing.T) {
 			p := newPods(t, 2, yaml)
 			asked := 0
 			p.answers(func(_ http.ResponseWriter, r *http.Request) bool {
-				if r.URL.Path == "/before" { // which leaves a connection to the origin, on which nginx tries once more
+				if r.URL.Path == "/before" { // leaves a connection open, so nginx could repeat a request
 					return true
 				}
 				asked++
@@ -235,8 +235,8 @@ func TestPostOnce(t *testing.T) {
 	}
 }
 
-// TestCachedPost checks that a POST whose responses are stored reaches the origin once and whole, while keys move and
-// when the origin fails.
+// TestCachedPost checks that a POST reaches the origin once and complete, if the spec stores the responses to POST. It
+// checks this while keys move and when the origin fails.
 func TestCachedPost(t *testing.T) {
 	t.Parallel()
 	const policy = "  cache: {methods: [GET, HEAD, POST], key: [Method, Scheme, Host, RequestURI]}\n"

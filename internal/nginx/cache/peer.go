@@ -14,9 +14,9 @@ import (
 type peers struct{ door }
 
 const (
-	// askCopy and askFill are values of askHeader. With askCopy, the object is for the memory of another pod. With
-	// askFill, it is for the disk of a pod to which its key has moved. If the value is the name of a location, the
-	// asking pod requests only the header of the object.
+	// askCopy and askFill are values of askHeader. With askCopy, the asking pod copies the object to its memory. With
+	// askFill, it copies the object to its disk, because the key has moved to it. If the value is the name of a location,
+	// the asking pod requests only the header of the object.
 	askCopy = "copy"
 	askFill = "fill"
 
@@ -63,13 +63,13 @@ func (n node) podsZone() conf.Block {
 }
 
 // podLimit limits the requests that one address may have in progress in both servers for pods (limit_conn). It leaves
-// half of the connections to clients. The asking pod has the same spec, so it has as many connections as this pod.
-// Each of its requests takes two of them: the connection of its client or of its own gateway, and the connection to
-// this pod. So the asking pod reaches the limit only if the requests of its clients share connections (HTTP/2 and
-// HTTP/3). Beyond the limit, the asking pod behaves as if this pod did not answer. With routing.tls Mutual, a client
-// without a certificate is rejected before it reaches this limit.
+// half of the connections to clients. The asking pod has the same spec, so it has as many connections as this pod. Each
+// request of the asking pod takes two of its connections: the connection of its client or of its own gateway, and the
+// connection to this pod. So the asking pod reaches the limit only if the requests of its clients share connections
+// (HTTP/2 and HTTP/3). Beyond the limit, the asking pod behaves as if this pod did not answer. With routing.tls Mutual,
+// a client without a certificate is rejected before it reaches this limit.
 func (p peers) podLimit() conf.Directive {
-	const most = 65535 // nginx takes no larger number
+	const most = 65535 // nginx accepts no larger number
 	workers := max(effective.Workers(p.Spec.IO, p.Facts.Cores), 1)
 	half := int64(workers) * int64(effective.Connections(p.Spec)) / 2
 	return conf.D("limit_conn", conf.Literal(podsZone), conf.Int(min(half, most)))
@@ -85,8 +85,8 @@ func (p peers) listenToPeers(port int) conf.Block {
 		conf.D("listen", listen...),
 		conf.D("server_name", conf.Literal("_")),
 		conf.D("keepalive_requests", conf.Literal("100000")),
-		conf.D("keepalive_timeout", conf.Literal("75s")),          // the pod that asks closes a connection first
-		conf.D("client_header_timeout", conf.Literal(ownTimeout)), // the handshake too
+		conf.D("keepalive_timeout", conf.Literal("75s")),          // the asking pod closes an idle connection first
+		conf.D("client_header_timeout", conf.Literal(ownTimeout)), // for the handshake too
 		conf.D("client_body_timeout", conf.Literal(ownTimeout)),
 		conf.D("large_client_header_buffers", conf.Literal("4"), conf.Literal(ownHeaders)),
 		conf.D("if_modified_since", conf.Literal("before")),
@@ -97,8 +97,8 @@ func (p peers) listenToPeers(port int) conf.Block {
 	return slices.Concat(block, p.normalized(), p.scheme(schemeInRequest))
 }
 
-// peerServerTLS returns the TLS directives of the servers for pods: the certificate that they show, and the
-// certificates that they require.
+// peerServerTLS returns the TLS directives of the servers for pods: the certificate that this pod presents, and the
+// certificates that it requires.
 func (p peers) peerServerTLS() conf.Block {
 	if !p.peersTLS() {
 		return nil
@@ -115,7 +115,7 @@ func (p peers) peerServerTLS() conf.Block {
 	}
 }
 
-// peerClientTLS returns the TLS directives for requests to other pods: the certificate that this pod shows, and the
+// peerClientTLS returns the TLS directives for requests to other pods: the certificate that this pod presents, and the
 // certificates that it requires.
 func (n node) peerClientTLS() conf.Block {
 	if !n.peersTLS() {
@@ -164,12 +164,12 @@ func secondsOfFills() conf.Directive {
 		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|STALE)$"), conf.Literal(filledFor)))
 }
 
-// lookupServer returns the server that answers with fresh objects from the pod's caches, and otherwise with the
-// status absent or old. It never waits for an origin. So the asking pod can distinguish a pod that hangs from a pod
+// lookupServer returns the server that answers with fresh objects from the pod's caches, and otherwise with the status
+// absent or old. The server never waits for an origin. So the asking pod can distinguish a pod that hangs from a pod
 // that does not have the object.
 func (p peers) lookupServer() conf.Directive {
 	block := slices.Concat(p.listenToPeers(p.lookupPort()), silent(), p.unknownRoute(absent))
-	if len(p.disks) == 0 { // the stand-in is asked instead
+	if len(p.disks) == 0 { // other pods ask the stand-in instead
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
 	block = append(append(block, p.hidden()...),
@@ -207,9 +207,9 @@ func (p peers) lookUp(name string) conf.Directive {
 		p.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...)
 }
 
-// lookAt returns the location that answers with the header of an object. With slices, it looks up the first slice
-// that the request needs, so a disk that hangs gives no answer. The lookup would count as a use of that slice only.
-// So if minUses is more than 1, the location always answers absent.
+// lookAt returns the location that answers with the header of an object. With slices, it looks up the first slice that
+// the request needs, so a disk that hangs gives no answer. Such a lookup counts as a use of that slice only. So if
+// minUses is more than 1, the location always answers absent instead.
 func (p peers) lookAt(name string) conf.Directive {
 	if !p.hasSlices() {
 		return location(name, append(p.onlyIfCached(p.key()), headerAlone()...)...)
@@ -226,9 +226,9 @@ func isAbsent(name string) conf.Directive {
 	return location(name, conf.D("return", conf.Literal(absent)))
 }
 
-// onlyIfCached makes a location answer with a fresh copy from a disk, as it is stored. The gateway answers if the
-// copy is absent or has expired. Without any answer, nginx would serve an expired copy for as long as stale-if-error
-// allows.
+// onlyIfCached makes a location answer with a fresh copy from a disk, as it is stored. The gateway answers if the copy
+// is absent or has expired. If the gateway gave no answer, nginx would serve an expired copy for as long as
+// stale-if-error allows.
 func (p peers) onlyIfCached(key conf.Expression) conf.Block {
 	return slices.Concat(
 		conf.Block{conf.D("proxy_pass", p.entry.url())}, p.cacheOf(diskVariable, key),
@@ -238,8 +238,8 @@ func (p peers) onlyIfCached(key conf.Expression) conf.Block {
 		}, p.lookupUses(), p.diskIO(diskVariable))
 }
 
-// lookupUses makes a lookup count as a use. With the default value 1 of proxy_cache_min_uses, nginx forgets a key
-// that it does not find. It then also forgets how often the key was requested.
+// lookupUses makes a lookup count as a use. With the default value 1 of proxy_cache_min_uses, nginx forgets a key that
+// it does not find. So it also forgets how often the key was requested.
 func (d door) lookupUses() conf.Block {
 	if uses := d.minUses(); uses > 1 {
 		return conf.Block{conf.D("proxy_cache_min_uses", conf.Int(uses))}
@@ -247,10 +247,10 @@ func (d door) lookupUses() conf.Block {
 	return nil
 }
 
-// headerAlone returns the directives that answer a lookup for the header only, which precedes the request for the
-// object. Whatever the status, the answer is a redirect to the location that the asking pod has named. A client that
-// got the answer itself would wait for a body that never comes. nginx would pass some headers on with the redirect,
-// whatever proxy_hide_header says.
+// headerAlone returns the directives that answer a lookup for the header only. The asking pod sends such a lookup
+// before it requests the object. Whatever the status, the answer is a redirect to the location that the asking pod has
+// named. A client that got the answer itself would wait for a body that never comes. The asking pod's nginx would pass
+// some headers on with the redirect, even with proxy_hide_header. So this pod leaves them out.
 func headerAlone() conf.Block {
 	block := conf.Block{
 		addHeader("X-Accel-Redirect", conf.Expression(askInRequest)),
@@ -262,7 +262,8 @@ func headerAlone() conf.Block {
 	return append(block, hides(names...)...)
 }
 
-// logsOfLookups reports lookups that found something to the agent.
+// logsOfLookups returns the directive that reports lookups to the agent. Only lookups that found an object are
+// reported.
 func (p peers) logsOfLookups() conf.Block {
 	if p.sampling() == 0 {
 		return nil

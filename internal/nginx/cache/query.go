@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// countedArgs are the arguments that count, which means that they become part of the key. countedQuery is the same
-	// with a question mark; "" if no argument counts.
+	// countedArgs contains the arguments that count, which means that they become part of the key. countedQuery contains
+	// the same arguments after a question mark; "" if no argument counts.
 	countedArgs  = "$counted_args"
 	countedQuery = "$counted_query"
 	// requestPath is the path as the client sent it.
 	requestPath = "$request_path"
-	// keptQuery are the arguments that count, with all & signs that follow them.
+	// keptQuery contains the arguments that count, with all & signs that follow them.
 	keptQuery = "$kept_query"
 	// groups is the maximum number of groups of neighbouring arguments that nginx removes from a query.
 	groups = cachekey.Groups
 )
 
 // removable returns a regular expression that finds the first groups of neighbouring arguments that do not count. Its
-// captures contain the text before, between and after these groups; see leftover. One expression for all groups looks
-// at each argument once or twice, whatever a client sends. With one expression for each group, a query of 7,500
-// arguments cost 37 ms. argument is a regular expression in parentheses. It matches one argument that does not count,
-// with the & after it.
+// captures contain the text before, between and after these groups; see leftover. The expression looks at each argument
+// only once or twice, whatever a client sends. With a separate expression for each group, nginx would need 37 ms for a
+// query of 7,500 arguments. The parameter argument is a regular expression in parentheses. It matches one argument that
+// does not count, with the & after it.
 func removable(argument string) string {
 	expression := ""
 	for i := groups; i > 0; i-- {
@@ -37,8 +37,8 @@ func removable(argument string) string {
 	return fmt.Sprintf("^%s(?<%s>.*)$", expression, queryPart(groups+1))
 }
 
-// uncounted returns the regular expression for an argument that does not count, with the & after it. nginx has
-// lookahead from PCRE; Go has none.
+// uncounted returns the regular expression for an argument that does not count, with the & after it. It uses lookahead,
+// which nginx has from PCRE. Go's regular expressions do not have it.
 func uncounted(q v1alpha1.Query) string {
 	const rest = "[^&=]*"
 	if q.Keep != nil {
@@ -64,7 +64,8 @@ func (k core) queryMaps() conf.Block {
 	if q == nil {
 		return nil
 	}
-	// The expression contains the names only once, because nginx takes no argument of more than 4 KiB.
+	// The expression contains the names only once, because nginx accepts no argument of more than 4 KiB in its
+	// configuration.
 	const longest = 3 << 10
 	argument := uncounted(*q)
 	if len(argument) > longest {
@@ -90,8 +91,8 @@ func (k core) queryMaps() conf.Block {
 			conf.Row(conf.Expression("~^(?<sent_path>[^?]*)"), conf.Expression("$sent_path"))))
 }
 
-// passedURI returns the path and the arguments that a request passes on instead of what the client sent; "" if they
-// are the same.
+// passedURI returns the path and the arguments that nginx passes on instead of those that the client sent; "" if nginx
+// passes the client's own on.
 func (s site) passedURI() conf.Expression {
 	if s.Cache.Query == nil || s.keeps(v1alpha1.KeyURI) {
 		return ""

@@ -16,7 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestQuery checks that nginx computes the same arguments as Counted, for the key, the disk and the origin.
+// TestQuery checks that nginx keeps the same arguments as Counted in the key, in the choice of the disk and in the
+// request to the origin.
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	words := []string{"a=1", "b", "fbclid=x", "utm_a=y", "utm_b", "id=7", "page=2", "pagex", "", "a.b[]=1", "x%20y=%26"}
@@ -73,12 +74,12 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// TestLongQuery checks that a query costs nginx a bounded number of steps, whatever the spec drops and the client
-// sends: with more, PCRE gives up, and the whole query counts.
+// TestLongQuery checks that nginx evaluates a query in a bounded number of steps, whatever the spec drops and the
+// client sends. Beyond the bound, PCRE gives up, and the whole query would count.
 func TestLongQuery(t *testing.T) {
 	t.Parallel()
 	const (
-		length     = 7500 // a request line has 8 KiB
+		length     = 7500 // nginx accepts a request line of up to 8 KiB
 		characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123[]-_.~%"
 	)
 	var names []v1alpha1.NamePattern
@@ -94,7 +95,7 @@ func TestLongQuery(t *testing.T) {
 			in.Spec.Cache.Query = q
 			config, err := cache.Render(in)
 			must(t, err)
-			const before, steps = `"~(?(DEFINE)`, "(*LIMIT_MATCH=150000)" // 20 for each character
+			const before, steps = `"~(?(DEFINE)`, "(*LIMIT_MATCH=150000)" // 20 steps for each character of the query
 			text := strings.Replace(config.Text, before, `"~`+steps+before[2:], 1)
 			if text == config.Text {
 				t.Fatalf("no %s", before)
@@ -122,7 +123,8 @@ func TestLongQuery(t *testing.T) {
 	}
 }
 
-// TestLongNames checks that nginx takes 64 names of 51 characters, though it takes no argument of more than 4 KiB.
+// TestLongNames checks that nginx accepts 64 names of 51 characters, although it accepts no argument of more than 4 KiB
+// in its configuration.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	q := &v1alpha1.Query{}
@@ -137,7 +139,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestQueryInMemory checks that requests that differ in what does not count share a copy in memory.
+// TestQueryInMemory checks that requests share a copy in memory if they differ only in arguments that do not count.
 func TestQueryInMemory(t *testing.T) {
 	t.Parallel()
 	client := startWith(t, text, inMemory, func(spec *v1alpha1.CacheNodeSpec) {
@@ -149,8 +151,8 @@ func TestQueryInMemory(t *testing.T) {
 	})
 }
 
-// TestBypass checks that a request with one of the cookies or headers gets the origin's response, which nobody else
-// gets.
+// TestBypass checks that a request with one of the cookies or headers of cache.bypass gets its own response from the
+// origin. No other request may get that response.
 func TestBypass(t *testing.T) {
 	t.Parallel()
 	for name, changes := range map[string][]func(*v1alpha1.CacheNodeSpec){
@@ -194,8 +196,8 @@ func TestBypass(t *testing.T) {
 	}
 }
 
-// FuzzDrop checks that the regular expression that nginx gets and the code remove the same arguments, for any names
-// that the API allows.
+// FuzzDrop checks that nginx's regular expression and cachekey.Counted remove the same arguments, for all names that
+// the API allows.
 func FuzzDrop(f *testing.F) {
 	f.Add("utm_*", "a.b[]", "utm_a=1&x&a.b[]=2&&")
 	f.Add("%5B-~", "[][]*", "[]=1&[][]x=&%5B-~")
@@ -215,7 +217,7 @@ func FuzzDrop(f *testing.F) {
 		if m := expression.FindStringSubmatch(query); m != nil {
 			want = strings.Join(m[1:], "")
 		}
-		want = strings.TrimRight(want, "&") // as another map does
+		want = strings.TrimRight(want, "&") // another map in nginx does the same
 		if got := cachekey.Counted(&q, query); got != want {
 			t.Errorf("%v of %q leaves %q, nginx %q", q.Drop, query, got, want)
 		}

@@ -9,8 +9,9 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// TestLargestQuery checks that nginx takes the longest lists of arguments that the schema lets through: 32 names with
-// 1024 characters, each of which can take two in a regular expression. nginx takes 4096 bytes of one.
+// TestLargestQuery checks that nginx accepts the longest lists of arguments that the schema allows: 32 names with 1024
+// characters together. In a regular expression, each character can become two. nginx accepts a regular expression of up
+// to 4096 bytes.
 func TestLargestQuery(t *testing.T) {
 	t.Parallel()
 	var names []v1alpha1.NamePattern

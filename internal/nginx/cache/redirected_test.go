@@ -17,7 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// statusesOf sends requests over one connection, and returns the status of each response, or why there is none.
+// statusesOf sends requests over one connection and returns the status of each response. If a response is missing, it
+// returns the error instead.
 func statusesOf(t *testing.T, n *nginxtest.Nginx, requests ...string) (statuses []string) {
 	t.Helper()
 	connection, err := n.Dial("127.0.0.1:8080")
@@ -39,8 +40,9 @@ func statusesOf(t *testing.T, n *nginxtest.Nginx, requests ...string) (statuses 
 	return statuses
 }
 
-// TestNoResponse checks that what an origin sends with a status below 200 never reaches a client as the response: after
-// 101, the client would be connected to the gateway. The next request on the connection is checked as the first was.
+// TestNoResponse checks that an origin's answer with a status below 200 never reaches a client as the response. After a
+// 101, the client would be connected directly to the gateway. nginx must still validate the next request on the same
+// connection.
 func TestNoResponse(t *testing.T) {
 	t.Parallel()
 	const noDisk = "no disk in use"
@@ -94,7 +96,8 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
-// redirectsOne returns an origin that redirects clients with a cookie to an object that others may not have.
+// redirectsOne is an origin that redirects clients with a cookie to an object. Clients without the cookie may not get
+// this object.
 func redirectsOne(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.URL.Path == "/secret":
@@ -110,7 +113,8 @@ func redirectsOne(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// isForOne checks that a client with a cookie gets the object, which no cache has, and one without does not.
+// isForOne checks that a client with a cookie gets the object, and not from a cache. A client without the cookie must
+// not get it.
 func isForOne(t *testing.T, p *pods, pod int, path string) {
 	t.Helper()
 	r, body := ask(t, p.clients[pod], http.MethodGet, "http://127.0.0.1:8080"+path, "Cookie: user=a")
@@ -123,8 +127,8 @@ func isForOne(t *testing.T, p *pods, pod int, path string) {
 	}
 }
 
-// TestOriginRedirects checks that what an origin redirects to (X-Accel-Redirect) is neither stored nor served from a
-// cache, also in place of an object that has expired: the origin decides for each client.
+// TestOriginRedirects checks responses to which the origin redirects with X-Accel-Redirect. nginx neither stores them
+// nor serves them from a cache, even if they replace an expired object. The origin decides for each client.
 func TestOriginRedirects(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("") {
@@ -146,7 +150,7 @@ func TestOriginRedirects(t *testing.T) {
 				p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 					w.Header().Set("ETag", `"0"`)
 					w.Header().Set("Cache-Control", "must-revalidate")
-					w.Header().Set("X-Accel-Expires", fmt.Sprintf("@%d", nginxtest.Now().Unix()-1)) // as it is stored
+					w.Header().Set("X-Accel-Expires", fmt.Sprintf("@%d", nginxtest.Now().Unix()-1)) // it is stored as expired
 					http.ServeContent(w, r, "", time.Time{}, strings.NewReader("public"))
 					return true
 				})
@@ -158,7 +162,8 @@ func TestOriginRedirects(t *testing.T) {
 	}
 }
 
-// TestOriginRedirectsFills checks the same of objects whose keys have moved to another disk or pod.
+// TestOriginRedirectsFills checks the same as TestOriginRedirects for objects whose keys have moved to another disk or
+// pod.
 func TestOriginRedirectsFills(t *testing.T) {
 	t.Parallel()
 	two := strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1)
@@ -188,7 +193,8 @@ func TestOriginRedirectsFills(t *testing.T) {
 	}
 }
 
-// TestNoResponseForASlice checks that a response is cut if the origin has none for a later slice.
+// TestNoResponseForASlice checks that nginx cuts a response off if the origin answers the request for a later slice
+// with 101.
 func TestNoResponseForASlice(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 2, ways("")["slices"])
@@ -221,7 +227,7 @@ func TestNoResponseForASlice(t *testing.T) {
 	}
 }
 
-// TestLargeBodies checks that a body of any size reaches the origin whole, on all ways.
+// TestLargeBodies checks that a body of any size reaches the origin complete, in all configurations of ways.
 func TestLargeBodies(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("") {
@@ -235,7 +241,7 @@ func TestLargeBodies(t *testing.T) {
 				return true
 			})
 			for pod := range p.nginx {
-				// Paths may end as those that the memory tier has for itself.
+				// A client's path may have the same ending as the internal paths of the memory tier.
 				path := ownedBySecond(t, "/upload") + []string{"", ":/.cachenode-promote"}[pod]
 				for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "GET"} {
 					for _, size := range []int{65536, 65537, 1 << 20} {

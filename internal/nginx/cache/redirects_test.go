@@ -16,15 +16,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// mostRedirects is how many internal redirects a request may take. nginx allows ten (NGX_HTTP_MAX_URI_CHANGES), and
-// answers with 500 beyond them. One is left in reserve.
+// mostRedirects is the maximum number of internal redirects that a request may need. nginx allows ten
+// (NGX_HTTP_MAX_URI_CHANGES), and answers with 500 beyond that. One redirect is left in reserve.
 const mostRedirects = 9
 
-// redirects are the internal redirects of a server: the locations to which each location can redirect.
+// redirects contains the internal redirects of a server: for each location, the locations to which it can redirect.
 type redirects map[string][]string
 
-// findRedirects returns those of each server: by error_page, and by X-Accel-Redirect from the gateway and other pods.
-// An origin's own X-Accel-Redirect begins a new way, which the origin is to bound.
+// findRedirects returns the redirects of each server: by error_page, and by X-Accel-Redirect from the gateway and other
+// pods. An origin's own X-Accel-Redirect is not included. After it, the origin is responsible for the number of
+// redirects.
 func findRedirects(t *testing.T, text string) (servers []redirects) {
 	t.Helper()
 	file := parse(t, text)
@@ -41,12 +42,12 @@ func findRedirects(t *testing.T, text string) (servers []redirects) {
 	return servers
 }
 
-// only returns the directives with a name.
+// only returns the directives that have the given name.
 func only(name string, block []statement) []statement {
 	return slices.DeleteFunc(slices.Clone(block), func(s statement) bool { return s.words[0] != name })
 }
 
-// valuesIn adds what maps and "set" make of variables.
+// valuesIn adds the possible values of the variables that maps and "set" define.
 func valuesIn(block []statement, values map[string][]string) map[string][]string {
 	for _, s := range block {
 		switch s.words[0] {
@@ -63,13 +64,13 @@ func valuesIn(block []statement, values map[string][]string) map[string][]string
 	return values
 }
 
-// redirectsOf returns the locations to which one with these directives can redirect.
+// redirectsOf returns the locations to which a location with these directives can redirect.
 func redirectsOf(location []statement, values map[string][]string) (to []string) {
 	for _, s := range only("error_page", location) {
 		to = append(to, locations(s.words[len(s.words)-1], values)...)
 	}
 	for _, s := range only("proxy_set_header", location) {
-		if s.words[1] == "X-CacheNode-Ask" { // the other pod redirects to the location in it
+		if s.words[1] == "X-CacheNode-Ask" { // the other pod redirects to the location that this header names
 			to = append(to, locations(s.words[2], values)...)
 		}
 	}
@@ -80,12 +81,12 @@ func redirectsOf(location []statement, values map[string][]string) (to []string)
 		if len(only("slice", location)) > 0 {
 			to = append(to, "@whole", "@stored")
 		}
-		if len(only("proxy_cache", location)) > 0 { // HEAD of what the cache does not have
+		if len(only("proxy_cache", location)) > 0 { // a HEAD for an object that is not in the cache
 			to = append(to, "@pass")
 		}
 	}
 	for _, s := range only("set", location) {
-		if s.words[1] == "$asks_from" && s.words[2] == "disk" { // for what is noted, or after a wait
+		if s.words[1] == "$asks_from" && s.words[2] == "disk" { // for noted objects, or after a wait
 			to = append(to, "@unlocked", "@waiting")
 		}
 	}
@@ -103,14 +104,15 @@ func locations(value string, values map[string][]string) (found []string) {
 	return found
 }
 
-// longest returns the longest way from a location. before are the locations on the way to it.
+// longest returns the longest chain of redirects from the location from. before contains the locations through which
+// the request has already gone.
 func (r redirects) longest(t *testing.T, from string, before ...string) (way []string) {
 	t.Helper()
 	if slices.Contains(before, from) {
 		t.Fatalf("requests can go in circles: from %s to %s", before, from)
 	}
 	for _, to := range r[from] {
-		if _, known := r[to]; !known { // the way ends
+		if _, known := r[to]; !known { // the chain ends here
 			continue
 		}
 		if rest := append([]string{to}, r.longest(t, to, append(before, from)...)...); len(rest) > len(way) {
@@ -120,8 +122,9 @@ func (r redirects) longest(t *testing.T, from string, before ...string) (way []s
 	return way
 }
 
-// TestRedirects follows all internal redirects that are possible by what is rendered: no request needs more of them
-// than nginx allows. Not every way that it finds can be taken, but TestLongestWay takes one of the longest.
+// TestRedirects follows all internal redirects that the rendered configurations allow, and checks that no request needs
+// more of them than mostRedirects. Some chains that it finds cannot happen, but TestLongestWay takes one of the longest
+// chains.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	inputs := map[string]string{}
@@ -161,8 +164,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestNobodyFetches checks that a pod fetches and stores an object that neither its owner nor the stand-in fetches, and
-// passes the request on if its disk is gone.
+// TestNobodyFetches checks that a pod fetches and stores an object itself if neither the owner nor the stand-in fetches
+// it. If the disk of this pod is gone, the pod passes the request on to the origin.
 func TestNobodyFetches(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]string{"whole": "", "slices": "  cache: {slice: {size: 1Mi}}\n"} {

@@ -1,9 +1,9 @@
 // Package cache turns a CacheNode into nginx's configuration. It is pure: operator, agent and kubectl plugin render the
 // same bytes from the same input.
 //
-// It may import the packages that define the meaning of a spec, cachekey and conf. node.go shows the parts of a
-// configuration and from which part each one is made. Put a new directive into the part that has the inputs of the
-// directive. Put a new fact of the pod into Facts.
+// The package may import cachekey, conf and the packages that define the meaning of a spec. The file node.go shows the
+// parts of a configuration, and from which part each part is made. Put a new directive into the part that has the
+// inputs of the directive. Put a new fact of the pod into Facts.
 package cache
 
 import (
@@ -29,21 +29,21 @@ type Input struct {
 	Facts Facts
 }
 
-// Facts are the properties of nginx's pod that affect the configuration. The operator validates the configuration
-// with the memory limit of the spec and with NominalFleet. The plugin renders the configuration with the same facts,
-// and with the cores of the spec.
+// Facts are the properties of nginx's pod that affect the configuration. The operator validates the configuration with
+// the memory limit of the spec and with NominalFleet as facts. The plugin renders the configuration with the same
+// facts, and also with the cores of the spec.
 type Facts struct {
 	// Cores is the number of cores that nginx may use; 0 means all cores of the node.
 	Cores int32
-	// Failed are the disks that cannot be used. The other disks get their slots. If all disks have failed, nothing is
-	// cached.
+	// Failed are the disks that cannot be used. The other disks get the slots of these disks. If all disks have failed,
+	// nothing is cached.
 	Failed []string
 	// Scripts is true if nginx can load Module.
 	Scripts bool
-	// Waits is true if a disk has made reads wait lately. With io.mode Workers, thread pools then read instead of the
-	// workers.
+	// Waits is true if reads have recently had to wait for a disk. With io.mode Workers, thread pools then read instead of
+	// the workers.
 	Waits bool
-	// Certificate is a hash of the certificate and key that clients see, if listen.tls is set. Both must be at
+	// Certificate is a hash of the certificate that clients see and of its key, if listen.tls is set. Both must be at
 	// layout.ListenerCertificate and layout.ListenerKey before nginx reads the text.
 	Certificate string
 	// Sizes are the known sizes of file systems in bytes, by disk. A cache is never larger than its disk.
@@ -76,8 +76,8 @@ type Config struct {
 	Cached bool
 }
 
-// File is a file that nginx.conf refers to. Its name changes with its content, so that the running configuration and
-// the one that is being tried can have different files.
+// File is a file that nginx.conf refers to. Its name changes with its content. So the running configuration and a
+// configuration that is being tried can use different files.
 type File struct {
 	Path    string
 	Content []byte
@@ -114,10 +114,10 @@ func Check(in Input) error {
 // configuration is a node with its sites.
 type configuration struct {
 	node
-	// sites are the CacheNode's own site, if it has an origin, and what all routes have in common, if there is a
-	// listener.
+	// sites contains the CacheNode's own site, if the spec has an origin. If there is a listener, it also contains the
+	// settings that all routes have in common.
 	sites []site
-	// withoutRanges leaves the ranges of the plans out.
+	// withoutRanges is true if the ranges of the plans are left out.
 	withoutRanges bool
 }
 
@@ -154,7 +154,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])[:8]
 }
 
-// file returns the whole nginx.conf. It sets everything that an image could have set to another value.
+// file returns the whole nginx.conf. It sets every directive for which an image could have another default.
 func (c configuration) file() conf.Block {
 	workers := conf.Argument(conf.Literal("auto"))
 	if n := effective.Workers(c.Spec.IO, c.Facts.Cores); n > 0 {
@@ -201,28 +201,28 @@ func (c configuration) http() conf.Block {
 		// sendfile is set here because of subrequests: a subrequest in a location without sendfile would switch sendfile
 		// off for the client's connection. The lookup in memory copies without sendfile, but no subrequest goes to it.
 		conf.D("sendfile", conf.OnOff(!c.any(site.copies))),
-		// A reload or a stop closes idle connections. Without this time, a request that a client sends at that moment is
-		// lost.
+		// A reload or a stop closes idle connections. Without this minimum time, a request that a client sends at that moment
+		// would be lost.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
-		// Room for 64 names of 253 characters: with less, nginx refuses to start.
+		// These sizes are enough for 64 names of 253 characters. With smaller sizes, nginx would refuse to start.
 		conf.D("server_names_hash_bucket_size", conf.Literal("512")),
 		conf.D("server_names_hash_max_size", conf.Literal("4096")),
-		// The first buffer is for the headers of a response, also of a stored one. The origin may send 16 KiB, with many
-		// tags, and the gateway adds its own headers.
+		// The first buffer is for the headers of a response, including a stored response. The origin may send headers of 16
+		// KiB, for example with many tags, and the gateway adds its own headers.
 		conf.D("proxy_buffer_size", conf.Literal("20k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("4k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("20k")),
 	}
 	if c.hasRoutes() {
 		block = append(block, routemap.Sizes()...)
-	} else { // there are more variables than nginx has room for by default
+	} else { // by default, nginx has no room for so many variables
 		block = append(block, conf.D("variables_hash_max_size", conf.Literal("4096")))
 	}
 	if c.any(site.copies) {
 		block = append(block, conf.D("output_buffers", conf.Int(effective.CopyBuffers), conf.Size(effective.CopyBuffer)))
 	}
-	// tcp_nopush is not for every pod. With a memory tier, the end of a response would wait for the mirror request, see
-	// docs/adr/0018. With threads, a hit of 1 MiB would need more reads of the disk, see docs/adr/0019.
+	// tcp_nopush is not on in every pod. With a memory tier, the end of a response would wait for the mirror request; see
+	// docs/adr/0018. With threads, a hit of 1 MiB would need more reads of the disk; see docs/adr/0019.
 	if !c.hasMemoryTier() && c.Spec.IO.Mode == v1alpha1.IODirect {
 		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
@@ -249,7 +249,8 @@ func (c configuration) http() conf.Block {
 	return append(block, privateServer()...)
 }
 
-// http returns the part of the configuration that serves the site: all but what all sites of the node share.
+// http returns the part of the configuration that serves this site. It leaves out the directives that all sites of the
+// node share.
 func (s site) http() conf.Block {
 	toClients, toPods := door{site: s}, door{site: s, toPeers: true}
 	return slices.Concat(s.scriptVariables(), reports{s}.reporting(), s.backend.upstreams(), tier{toClients}.memoryTier(),
@@ -273,25 +274,27 @@ func temporaryPaths() (block conf.Block) {
 }
 
 const (
-	// ownTimeout is how long the other side of an internal server may take to send a request or to read a response. An
-	// internal server is not for clients. A connection with an incomplete request occupies a slot that a client could
-	// use.
+	// ownTimeout is the time within which the other side of an internal server must send a request or read a response. An
+	// internal server is a server that is not for clients. A connection with an incomplete request occupies a slot that a
+	// client could use.
 	ownTimeout = "5s"
-	// ownHeaders is the maximum length of a line in a request to an internal server. nginx may join the lines of a
-	// client's headers (32 KiB) into one line. Other servers add the parts that the key needs, and the client's address.
+	// ownHeaders is the maximum length of a line in a request to an internal server. A client's headers can have 32 KiB,
+	// and nginx may join their lines into one line. The other server adds the parts of the request that the key needs, and
+	// the client's address.
 	ownHeaders = "64k"
 	// privateZone counts the connections of each address to the private server.
 	privateZone = "private"
 )
 
-// privateServer returns the server for the agent and for the kubelet's probe. The client Service does not lead to it.
+// privateServer returns the server for the agent and for the kubelet's probe. The Service for clients does not lead to
+// this server.
 func privateServer() conf.Block {
 	plain := func(path, text string) conf.Directive {
 		return exactly(path,
 			conf.D("default_type", conf.Literal("text/plain")),
 			conf.D("return", conf.Literal("200"), conf.Literal(text)))
 	}
-	// Only the agent may get stub_status. Access control cannot protect the version, because nginx runs "return" first.
+	// Only the agent may get stub_status. allow and deny could not protect the version, because nginx runs "return" first.
 	// But the version is no secret.
 	agentOnly := conf.Block{conf.D("allow", conf.Literal("127.0.0.1")), conf.D("deny", conf.Literal("all"))}
 	zone := conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+privateZone+":1m"))
@@ -303,7 +306,7 @@ func privateServer() conf.Block {
 		conf.D("send_timeout", conf.Literal(ownTimeout)),
 		// After a reload, a kept connection would lead to an old worker for a while.
 		conf.D("keepalive_timeout", conf.Literal("0")),
-		conf.D("limit_conn", conf.Literal(privateZone), conf.Literal("16")), // the kubelet and the agent take two
+		conf.D("limit_conn", conf.Literal(privateZone), conf.Literal("16")), // the kubelet and the agent need two
 		plain("/healthz", "ok"),
 		plain("/version", placeholder),
 		exactly("/stub_status", append(agentOnly, conf.D("stub_status"))...),

@@ -17,20 +17,21 @@ import (
 //	               └────▶ try ───▶ the origin     for a request that has waited for another's renewal for a second
 //	patient ─▶ fetch ─▶ the origin
 //
-// nginx heeds stale-if-error only if it gets no response at all. So the gateway closes the connection instead of
-// passing on a server error, and the cache serves its copy if the stored response allows that.
+// nginx applies stale-if-error only if it gets no response at all. So the gateway does not pass a server error on, but
+// closes the connection. The cache then serves its copy if the stored response allows that.
 //
-// nginx's lock is only for objects that the cache does not have. So all requests for an expired object that may not
-// be served stale would go to the origin at once. The location renewal makes them wait for the first request: it
-// keeps the response for a second, with a lock. Requests that get the response from there do not store it again.
+// nginx's lock is only for objects that the cache does not have. Some expired objects may not be served stale. Without
+// more, all requests for such an object would go to the origin at once. The location renewal makes them wait for the
+// first request: it keeps the response for a second, with a lock. The requests that get this response do not store it
+// again.
 //
-// A request that has waited for a second in vain asks the origin too. Responses that may not be shared come one after
-// another, so a long wait does not yet mean that the origin is slow. If the origin does not answer this request
-// within a second either, the gateway treats the origin as an origin that does not answer. It does so for all
-// requests except the first. The location "expired" keeps this result for slowFor, so that not every request has to
-// wait. If the copy of such a request may not be served stale, the request comes back to the location patient. There
-// it waits as long as the origin may take. A request that fails there too bypasses the cache and goes to the origin,
-// and the client gets the origin's own error.
+// A request that has waited for a second in vain asks the origin too. A long wait alone does not mean that the origin
+// is slow, because requests with responses that may not be shared run one after another. If the origin does not answer
+// this request within a second either, the gateway treats the origin as one that does not answer. It does so for all
+// requests except the first. The location "expired" remembers this result for slowFor, so that not every request has to
+// wait. If the copy may not be served stale, the cache sends the request to the gateway again, to the location patient.
+// There the request waits as long as the origin may take. A request that fails there too bypasses the cache and goes to
+// the origin, and the client gets the origin's own error.
 const (
 	expired = "@expired"
 	patient = "@patient"
@@ -41,41 +42,41 @@ const (
 	// broken is the location for a failure of the origin.
 	broken = "@broken"
 
-	// Values of stateHeader: from the caches, and from the gateway to itself.
+	// These are values of stateHeader. The caches send some of them, and the gateway sends others to itself.
 	stateExpired = "EXPIRED"
 	statePatient = "PATIENT"
 	stateRenewal = "RENEWAL"
 	stateFetch   = "FETCH"
 	stateTry     = "TRY"
 
-	// waitedVariable is stateTry for a request that has waited for the lock in vain, and stateFetch otherwise. nginx
-	// evaluates the headers of a request after the wait. $request_time may be some milliseconds less than the wait,
-	// because nginx takes the two from different clocks.
+	// waitedVariable is stateTry for a request that has waited for the lock in vain, and stateFetch otherwise. It follows
+	// from $request_time, because nginx evaluates the headers of a request after the wait. $request_time may be some
+	// milliseconds less than the wait, because nginx measures them with different clocks.
 	waitedVariable = "$fetch_or_try"
-	// waiting is the cache's location for a request that got no answer for an expired object, if the copy may not be
-	// served. A request that two other pods have not answered also goes there; see the method fetch of hops.
+	// waiting is a location of the cache. A request goes there if it got no answer for an expired object and the copy may
+	// not be served. A request that two other pods have not answered also goes there; see the method fetch of hops.
 	waiting = "@waiting"
 	// objectOfRequest identifies an object in the gateway. The cache's requests for one object differ only in their
 	// conditions and in the headers that Vary names.
 	objectOfRequest = "$request_method $http_x_forwarded_proto $http_x_forwarded_host $http_host$request_uri"
 
-	// slowStatus is the gateway's answer to itself in the location slow, with stateSlow in stateHeader. If an origin
-	// sends this status, stateHeader is missing. The gateway then answers itself with askStatus in the location
-	// ownStatus, and the location patient asks the origin and passes its status on. slowOrOwn contains the location slow
+	// slowStatus is the gateway's answer to itself in the location slow, with stateSlow in stateHeader. If an origin sends
+	// this status, stateHeader is missing. The gateway then answers itself with askStatus in the location ownStatus. After
+	// that, the location patient asks the origin and passes the origin's status on. slowOrOwn contains the location slow
 	// or ownStatus.
 	slowStatus = "472"
 	stateSlow  = "SLOW"
 	slowOrOwn  = "$slow_or_own"
 	askStatus  = "473"
 	ownStatus  = "@own_status"
-	// slowAfter is how long a request waits for the renewal by another request, and then how long the origin may take.
-	// slowFor is how long the gateway remembers that both waits were in vain. nginx's clock counts whole seconds, so
-	// this time is sometimes a second shorter.
+	// slowAfter is the time for which a request waits for the renewal by another request. After that, the origin may take
+	// the same time to answer. slowFor is how long the gateway remembers that both waits were in vain. nginx's clock
+	// counts whole seconds, so this time is sometimes a second shorter.
 	slowAfter = time.Second
 	slowFor   = 5 * time.Second
 )
 
-// slowMap returns the map that distinguishes the gateway's own slowStatus from an origin's.
+// slowMap returns the map that tells whether slowStatus came from the gateway itself or from an origin.
 func slowMap() conf.Directive {
 	return conf.Map("$upstream_http_x_cachenode_state", slowOrOwn,
 		conf.D("default", conf.Literal(ownStatus)), conf.Row(conf.Literal(stateSlow), conf.Literal(slow)))
@@ -120,7 +121,7 @@ func (r refreshes) locations() conf.Block {
 }
 
 // try returns the location that asks the origin for an answer within slowAfter. For each object, one request at a time
-// asks the origin. The others wait for at most twice that time, and learn whether that request failed.
+// asks the origin. The others wait for at most twice slowAfter, and learn whether that request failed.
 func (r refreshes) try() conf.Directive {
 	block := append(r.renewalOf("try ", "", slowAfter),
 		setHeader(diskHeader, conf.Literal("")),
@@ -128,7 +129,7 @@ func (r refreshes) try() conf.Directive {
 		setHeader(fallbackHeader, conf.Literal("")))
 	block = append(append(block, r.toldRoute()...),
 		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
-		conf.D("proxy_no_cache", conf.Literal("1")), // also for a response of the origin with one of these statuses
+		conf.D("proxy_no_cache", conf.Literal("1")), // nor is a response of the origin with one of these statuses stored
 		conf.D("proxy_cache_lock", conf.OnOff(true)),
 		conf.D("proxy_cache_lock_timeout", conf.Time(2*slowAfter)),
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), conf.Literal(slow)),
@@ -136,27 +137,27 @@ func (r refreshes) try() conf.Directive {
 	return location(try, append(block, r.unchanged()...)...)
 }
 
-// unchanged makes a location pass a response on as it is. Headers are added only by the locations with shared.
+// unchanged makes a location pass a response on without changes. Only the locations made by shared add headers.
 func (g gateway) unchanged() conf.Block {
 	return append(passed(append(accelHeaders(), conf.Literal("Server"), conf.Literal("Date"))),
-		// Each of these two directives replaces a list of the server. No response contains this header.
+		// Each of these two directives replaces a whole list of the server. No response contains the header that they name.
 		conf.D("proxy_hide_header", conf.Literal(stateHeader)),
 		conf.D("add_header", conf.Literal(stateHeader), conf.Literal("")))
 }
 
-// renewalOf returns the directives that the locations with a cache have in common. The cache is on the asking disk,
-// and its keys begin with prefix. state is the value of stateHeader in the request to the next location. patience is
-// how long the answer may take.
+// renewalOf returns the directives that the gateway's locations with a cache have in common. The cache is on the disk
+// whose cache asks, and the keys in it begin with prefix. state is the value of stateHeader in the request to the next
+// location. patience is how long the answer may take.
 func (r refreshes) renewalOf(prefix string, state conf.Expression, patience time.Duration) conf.Block {
 	key := r.mark() + objectOfRequest + " $http_if_none_match $http_if_modified_since"
 	block := conf.Block{
 		conf.D("proxy_cache", conf.Expression(refreshZone(diskInRequest))),
 		conf.D("proxy_ignore_headers",
 			append(accelHeaders("X-Accel-Buffering"), conf.Literal("Cache-Control"), conf.Literal("Expires"))...),
-		conf.D("proxy_next_upstream", conf.Literal("off")), // the location fetch tries again
+		conf.D("proxy_next_upstream", conf.Literal("off")), // only the location fetch tries again
 		conf.D("proxy_read_timeout", conf.Time(patience)),
-		// In a location with a cache, nginx leaves the conditions out. The headers that a location sets replace those that
-		// the server sets.
+		// In a location with a cache, nginx leaves the conditions out. A location that sets headers does not inherit the
+		// headers that the server sets.
 		setHeader("If-None-Match", conf.Expression("$http_if_none_match")),
 		setHeader("If-Modified-Since", conf.Expression("$http_if_modified_since")),
 		setHeader("Host", conf.Expression("$http_host")),

@@ -18,7 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// hanging is an origin that stores objects and then answers nothing until it is released.
+// hanging is an origin whose objects may be stored. While hangs is true, it answers nothing until it is released.
 type hanging struct {
 	hangs    atomic.Bool
 	asked    atomic.Int64
@@ -62,8 +62,8 @@ func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "new")
 }
 
-// expire makes a stored object expire an hour ago: more than staleWhileRevalidate, and less than staleIfError. nginx
-// reads that in the object's file at each request.
+// expire changes a stored object so that it expired an hour ago. That is longer than staleWhileRevalidate and shorter
+// than staleIfError. nginx reads this time from the object's file at each request.
 func expire(t *testing.T, n *nginxtest.Nginx, key string, disks ...string) {
 	t.Helper()
 	if len(disks) == 0 {
@@ -72,8 +72,8 @@ func expire(t *testing.T, n *nginxtest.Nginx, key string, disks ...string) {
 	expireFiles(t, n.Cached(key, disks...))
 }
 
-// expireKept is expire for what the gateway keeps, for the requests that wait for a renewal with a condition of the
-// cache, or none.
+// expireKept does the same as expire for the response that the gateway keeps for requests that wait for a renewal.
+// condition is the condition in the cache's request; "" if it has none.
 func expireKept(t *testing.T, n *nginxtest.Nginx, path, condition string) {
 	t.Helper()
 	const host = "www.example.com"
@@ -81,7 +81,7 @@ func expireKept(t *testing.T, n *nginxtest.Nginx, path, condition string) {
 		layout.RefreshDir("disk1"), layout.RefreshDir("disk2"), layout.RefreshDir("disk3")))
 }
 
-// expireFiles is expire for files of nginx's caches.
+// expireFiles does the same as expire for the given files of nginx's caches.
 func expireFiles(t *testing.T, files []string) {
 	t.Helper()
 	for _, file := range files {
@@ -89,9 +89,9 @@ func expireFiles(t *testing.T, files []string) {
 	}
 }
 
-// TestOriginThatHangs checks that an origin that does not answer a renewal holds up only the request that renews: the
-// others get their copy while it hangs, if that may be served, and else wait for the answer. The request that renews
-// learns that the object is gone.
+// TestOriginThatHangs checks that only the request that renews an object waits for an origin that hangs. The other
+// requests get the stale copy in the meantime, if it may be served. Otherwise they wait for the answer. The request
+// that renews also learns that an object is gone.
 func TestOriginThatHangs(t *testing.T) {
 	t.Parallel()
 	h := &hanging{arrived: make(chan struct{}), released: make(chan struct{})}
@@ -118,7 +118,7 @@ func TestOriginThatHangs(t *testing.T) {
 			defer mutex.Unlock()
 			first[path] = got
 		})
-		<-h.arrived // the first question for each path is that of the request that renews
+		<-h.arrived // the first request to the origin for each path is the renewal
 	}
 	for range 20 {
 		waiting.Go(func() {
@@ -151,14 +151,15 @@ func TestOriginThatHangs(t *testing.T) {
 	if strict["STALE old"]+strict["HIT old"]+strict["UPDATING old"] > 0 {
 		t.Errorf("an object that may not be served stale: %v", strict)
 	}
-	// For each object the renewal, and one more question after a second; a wait of strict may begin another.
+	// For each object, the origin gets the renewal and one more request after a second. A request that waits for /strict
+	// may lead to another one.
 	if asked := h.asked.Load(); asked > 9 {
 		t.Errorf("the origin was asked %d times while it hung", asked)
 	}
 }
 
-// TestWorkerThatDies checks that the lock of a worker that dies while it fetches an object holds up nobody for longer
-// than lock.age, which follows from the time-outs.
+// TestWorkerThatDies checks the lock of a worker that dies while it fetches an object. No request waits for this lock
+// longer than lock.age, which follows from the timeouts.
 func TestWorkerThatDies(t *testing.T) {
 	t.Parallel()
 	h := &hanging{arrived: make(chan struct{}), released: make(chan struct{})}

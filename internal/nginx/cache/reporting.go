@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// hopFormat is the log format for requests that another pod has answered. fillFormat is the log format for objects
-// that fill a disk.
+// hopFormat is the log format for requests that another pod has answered. fillFormat is the log format for requests
+// that copy an object to the disk to which its key has moved.
 const (
 	hopFormat  = "hop"
 	fillFormat = "fill"
@@ -25,10 +25,11 @@ const sampledVariable = "$sampled"
 // reports is the part of the configuration with the log formats.
 type reports struct{ site }
 
-// reporting returns the format in which nginx reports requests to the agent, and the choice of the sampled requests.
+// reporting returns the formats in which nginx reports requests to the agent, and the block that selects the sampled
+// requests.
 //
 // nginx has no variable for the time to the first byte. But nginx computes the value of a map only once, at its first
-// use. So a response header uses the map: nginx computes the map's value when it makes the headers of the response.
+// use. So a response header uses the map, and nginx computes the map's value when it makes the headers of the response.
 // This header is empty, so nginx never sends it.
 func (r reports) reporting() conf.Block {
 	format := conf.D("log_format", conf.Literal("agent"), conf.Expression(agentapi.RequestFormat))
@@ -76,8 +77,8 @@ func (r reports) reporting() conf.Block {
 // aloneVariable is 1 for the reported requests that this pod answers although another pod owns the key.
 const aloneVariable = "$alone"
 
-// alone returns the map for aloneVariable. It is 1 if a pod was asked or skipped, and a location of this pod then got
-// the request.
+// alone returns the map for aloneVariable. The variable is 1 if another pod was asked or skipped, and a location of
+// this pod got the request after that.
 func (r reports) alone() conf.Block {
 	sampled := conf.Expression("1")
 	if r.sampling() < 100 {
@@ -101,8 +102,8 @@ func (s site) logsOfFills(tag string) conf.Block {
 // unsafeVariable is 1 for requests that may have changed something at the origin.
 const unsafeVariable = "$unsafe"
 
-// unsafeMethods returns the methods of requests that may change something, as alternatives of a regular expression;
-// "" if the spec ignores such requests. A POST that is cached changes nothing.
+// unsafeMethods returns the methods of requests that may change something, as alternatives of a regular expression; ""
+// if the spec ignores such requests. If the spec caches responses to POST, a POST changes nothing.
 func (s site) unsafeMethods() string {
 	switch {
 	case s.Spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore:

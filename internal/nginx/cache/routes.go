@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// All routes share one set of locations, in addition to the locations of the CacheNode's own site. What differs
-// between routes is data: maps from the action of a request to the site in the key and to the backend.
+// All routes share one set of locations, in addition to the locations of the CacheNode's own site. The differences
+// between routes are only in maps. From the action of a request, these maps select the site in the key and the backend.
 const (
 	// routesSuffix is at the end of all names of the routes' part of the configuration.
 	routesSuffix = "_of_routes"
@@ -23,20 +23,20 @@ const (
 	routeVariable = "$route"
 	// noBackend is for requests whose rule has no backend that can be used.
 	noBackend = "no-backend"
-	// redirectTo is the beginning of the value for requests that are redirected.
+	// redirectTo is the prefix of the value for requests that are redirected.
 	redirectTo  = "redirect-"
 	routeHeader = "X-CacheNode-Route"
-	// routeSite is the mark of the site at the beginning of a key. It is "" for an action that the pod does not know: pods
-	// may have different revisions.
+	// routeSite is the mark of the site at the beginning of a key. It is "" for an action that the pod does not know. This
+	// happens while pods have different revisions.
 	routeSite = "$route_site"
-	// routeBackend is the name of the upstream to which the gateway sends a request: that of the backend, or filters.
-	// backendPattern matches all these names.
+	// routeBackend is the name of the upstream to which the gateway sends a request. This is the upstream of the backend,
+	// or the upstream filters. backendPattern matches all these names.
 	routeBackend   = "$route_backend"
 	backendPrefix  = "backend_"
 	backendPattern = "(?:" + backendPrefix + "[0-9a-f]+|" + filters + ")"
-	// unusualHost is 1 for requests whose header Host is not written as clients write it: with the port of the listener
-	// if that is not the scheme's default port, and else without a port. Such a request bypasses the caches, because its
-	// backend gets the header as it is. sentHost is the header Host of requests to the backend.
+	// unusualHost is 1 for requests whose header Host does not have the usual form. The usual form contains the listener's
+	// port if this is not the default port of the scheme, and otherwise no port. A request with another form bypasses the
+	// caches, because its backend gets the header unchanged. sentHost is the header Host of requests to the backend.
 	unusualHost = "$is_unusual_host"
 	sentHost    = "$sent_host"
 	// portOfListener is a colon and the port of the listener, if that is not the default port.
@@ -65,7 +65,8 @@ func (s site) tellsRoute() conf.Block {
 	}
 }
 
-// toldRoute tells the server filters the action of a request. Backends do not get the action.
+// toldRoute returns the directive that tells the server filters the action of a request. Backends do not get the
+// action.
 func (s site) toldRoute() conf.Block {
 	if !s.ofRoutes {
 		return nil
@@ -86,7 +87,8 @@ func ifEqual(variable conf.Expression, value conf.Literal, block ...conf.Directi
 	return conf.B("if", []conf.Argument{"(" + variable, conf.Literal("="), value, conf.Literal(")")}, block...)
 }
 
-// http returns the maps that find the action of a request and what belongs to it, and the upstreams of the backends.
+// http returns the maps that find the action of a request, with its site and its backend. It also returns the upstreams
+// of the backends.
 func (r routed) http() conf.Block {
 	actions := r.actions()
 	ids := slices.Sorted(maps.Keys(actions))
@@ -207,7 +209,7 @@ func (r routed) upstream(a routes.Action) (name string, block conf.Block) {
 	return name, b.upstreams()
 }
 
-// backend returns what the backends of all routes have in common, under the name of an upstream.
+// backend returns the settings that the backends of all routes share, with the given name of an upstream.
 func (r routed) backend(name string) backend {
 	return backend{Origin: sites.OfRoutes(r.Spec).Origin, name: name}
 }

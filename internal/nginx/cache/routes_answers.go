@@ -19,7 +19,8 @@ func (r routed) answers() conf.Block {
 	}
 }
 
-// redirects returns the maps for the locations of redirects. The path and the query stay as the client wrote them.
+// redirects returns the maps for the Location headers of redirects. The path and the query stay as the client wrote
+// them.
 func (r routed) redirects() conf.Block {
 	rows := map[int]conf.Block{}
 	for _, route := range r.Routes.Routes {
@@ -37,7 +38,8 @@ func (r routed) redirects() conf.Block {
 	}
 }
 
-// location3xx returns the location of a redirect. Its host has the syntax of a host name, see routes.Redirect.
+// location3xx returns the Location header of a redirect. The host in it has the syntax of a host name; see
+// routes.Redirect.
 func location3xx(to routes.Redirect) conf.Argument {
 	scheme, host, port := "$scheme", "$host", ""
 	switch {
@@ -55,7 +57,7 @@ func location3xx(to routes.Redirect) conf.Argument {
 	return conf.Expression(scheme + "://" + host + port + "$request_uri")
 }
 
-// isHostName returns true for a text of letters, digits, hyphens and dots, which nginx takes as it is.
+// isHostName returns true for a text of letters, digits, hyphens and dots. nginx uses such a text unchanged.
 func isHostName(text string) bool {
 	return text != "" && strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }

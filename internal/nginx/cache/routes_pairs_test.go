@@ -13,7 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// overlaps makes tables and requests that overlap in hosts, paths, methods, headers and arguments.
+// overlaps makes tables of routes, and requests for them. The routes overlap in hosts, paths, methods, headers and
+// arguments.
 type overlaps struct{ *rand.Rand }
 
 func oneOf[T any](o overlaps, of ...T) T { return of[o.IntN(len(of))] }
@@ -21,12 +22,13 @@ func oneOf[T any](o overlaps, of ...T) T { return of[o.IntN(len(of))] }
 // backends are the ports of the backends.
 var backends = []int{9001, 9002, 9003, 9004, 9005, 9006, 9007, 9008}
 
-// table returns routes of several teams, each rule with a backend of its own. All are attached to two ports.
+// table returns routes of several teams, in which each rule has its own backend. All routes are attached to the same
+// two ports.
 func (o overlaps) table() (t routes.Table) {
 	var attached []routes.Attachment
 	next := 0
 	for i := range len(backends) / 2 {
-		all := i == len(backends)/2-1 // the last route takes what no other does, below /a
+		all := i == len(backends)/2-1 // the last route gets all requests below /a that no other route gets
 		r := routes.Route{Namespace: fmt.Sprint("team-", i), Name: "site", Site: fmt.Sprintf("%012d.%08d.site", i, i)}
 		for range 2 {
 			m := routes.Match{
@@ -63,7 +65,7 @@ func (o overlaps) table() (t routes.Table) {
 	return t
 }
 
-// request returns a request to a port of a pod, and the same request as the table sees it.
+// request returns a request to a port of a pod, and the same request in the form that routes.Find accepts.
 func (o overlaps) request(t *testing.T) (r *http.Request, port int32, of routes.Request) {
 	t.Helper()
 	port = oneOf(o, int32(20000), 20001)
@@ -93,14 +95,14 @@ func (o overlaps) request(t *testing.T) (r *http.Request, port int32, of routes.
 	return r, port, of
 }
 
-// ownText is what a backend answers to a request.
+// ownText returns the answer of a backend to a request.
 func ownText(port int, r *http.Request) string {
 	return fmt.Sprintf("%d answers %s for %s; ", port, r.URL.RequestURI(), r.Host) + strings.Repeat("-", 3000)
 }
 
-// TestPairsOfRoutes checks that each answer is that of the backend that the routes name, while requests for the same
-// URLs of different routes come in random order to two pods: from the owner's disk, over a hop, from memory, in slices
-// and past the caches.
+// TestPairsOfRoutes checks that each answer comes from the backend that the routes define. Requests for the same URLs
+// of different routes reach two pods in random order. The answers come from the owner's disk, over a hop, from memory,
+// in slices, and from the backend without a cache.
 func TestPairsOfRoutes(t *testing.T) {
 	t.Parallel()
 	const requests = 600

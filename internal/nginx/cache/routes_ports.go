@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// ofPorts returns the maps whose values depend on the port at which a request came. Other servers of the CacheNode get
-// these values in headers.
+// ofPorts returns the maps whose values depend on the port at which a request arrived. Other servers of the CacheNode
+// get these values in headers.
 func (r routed) ofPorts() conf.Block {
 	route := conf.Block{conf.D("default", conf.Expression("$http_x_cachenode_route"))}
 	host := conf.Block{conf.D("default", conf.Expression("$http_host"))}
@@ -42,7 +42,7 @@ func (r routed) ofPorts() conf.Block {
 			conf.D("default", conf.Expression(normal)), conf.Row(conf.Literal("1"), conf.Expression("$http_host"))))
 }
 
-// podListener is a port of the pods that leads to listeners of a Gateway.
+// podListener is a port of the pods at which requests for listeners of a Gateway arrive.
 type podListener struct{ routes.Listener }
 
 func (l podListener) defaultPort() int32 {
@@ -62,7 +62,7 @@ func (r routed) listeners() (list []podListener) {
 	return list
 }
 
-// listen returns the directives of the server for clients that say on which ports it listens.
+// listen returns the directives that define on which ports the server for clients listens.
 func (r routed) listen() (block conf.Block) {
 	for _, l := range r.listeners() {
 		args := []conf.Argument{conf.Int(l.PodPort), conf.Literal("default_server")}

@@ -16,8 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// twoTeams returns a table with routes of two teams at the ports 80 and 8080 of a Gateway. Both have objects below
-// /shared, on hosts of their own.
+// twoTeams returns a table with routes of two teams at the ports 80 and 8080 of a Gateway. Both teams have objects
+// below /shared, but on different hosts.
 func twoTeams() routes.Table {
 	at := func(prefix string) []routes.Match { return []routes.Match{{Path: routes.Path{Value: prefix}}} }
 	to := func(port int32) []routes.Backend {
@@ -155,7 +155,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestRoutesAlone checks a CacheNode without an origin: its own port has nothing, and the routes are served.
+// TestRoutesAlone checks a CacheNode without an origin of its own. Its own port answers 404, and the routes are served.
 func TestRoutesAlone(t *testing.T) {
 	t.Parallel()
 	for name, tier := range map[string]string{"disks alone": "", "a memory tier": nginxtest.MemoryTier("")} {

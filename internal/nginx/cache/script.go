@@ -8,9 +8,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// Script is the content of ScriptFile, a program for nginx's module ngx_http_js_module. Its functions run for
-// responses of the origin, and for requests that look for an object in slices. So they do not run for a HIT of a
-// whole object.
+// Script is the content of ScriptFile, a program for nginx's module ngx_http_js_module. Its functions run for responses
+// of the origin, and for requests that look for an object in slices. They do not run for a HIT of a whole object.
 //
 //go:embed script.js
 var Script string
@@ -32,10 +31,10 @@ var memories = []struct {
 // hasScript returns true if the configuration runs the script.
 func (s site) hasScript() bool { return s.hitsForMiss() || s.noticesMixed() }
 
-// TrialOfScripts returns a configuration for a trial: if nginx accepts it, Facts.Scripts is true. ScriptFile must
-// exist.
+// TrialOfScripts returns a configuration for a trial. If nginx accepts it, Facts.Scripts is true. ScriptFile must exist
+// before the trial.
 func TrialOfScripts() string {
-	text, _ := conf.Write(conf.Block{ // its strings are ours, so there is no error
+	text, _ := conf.Write(conf.Block{ // all strings in it are constants of this package, so there is no error
 		loadModule(), conf.D("pid", conf.Literal(layout.PIDFile)), conf.B("events", nil),
 		conf.B("http", nil, append(temporaryPaths(), engine()...)...),
 	})
@@ -44,8 +43,8 @@ func TrialOfScripts() string {
 
 func loadModule() conf.Directive { return conf.D("load_module", conf.Literal(Module)) }
 
-// engine returns the directives that run the script. The engine njs needs 9 KiB for each request in flight. QuickJS,
-// which is to replace njs, needs 240 KiB.
+// engine returns the directives that run the script. The engine njs needs 9 KiB for each request in progress. The
+// engine QuickJS, which will replace njs in nginx, needs 240 KiB.
 func engine() conf.Block {
 	block := conf.Block{conf.D("js_engine", conf.Literal("njs"))}
 	for _, m := range memories {

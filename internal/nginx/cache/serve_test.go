@@ -40,7 +40,7 @@ func get(t *testing.T, client *http.Client, host, path string) (response *http.R
 	return send(t, client, http.MethodGet, host, "http://127.0.0.1:8080"+path)
 }
 
-// send does what get does, with a method and headers, such as "Range: bytes=1-2".
+// send does the same as get, but with any method and URL, and with headers such as "Range: bytes=1-2".
 func send(
 	t *testing.T, client *http.Client, method, host, url string, headers ...string,
 ) (response *http.Response, body string) {
@@ -219,10 +219,10 @@ func countFiles(t *testing.T, dir string) int {
 	return n
 }
 
-// TestNoResponseIsHeldBack checks that no response waits in its socket. With io.mode Direct, tcp_nopush is on: nginx
-// corks the socket of a HIT, and the kernel holds what a corked socket has for 200 ms. nginx must take the cork off
-// when it has sent a response of any size, on a connection that stays open. With a memory tier, it would do so too
-// late.
+// TestNoResponseIsHeldBack checks that the end of a response does not wait in the socket. With io.mode Direct,
+// tcp_nopush is on. nginx then sets TCP_CORK for a HIT, and the kernel holds the last data of a corked socket for 200
+// ms. nginx must clear TCP_CORK after each response, whatever its size, on a connection that stays open. With a memory
+// tier, nginx would clear it too late, so tcp_nopush must be off.
 func TestNoResponseIsHeldBack(t *testing.T) {
 	t.Parallel()
 	in := decode(t, []byte(threeDisks))
@@ -264,7 +264,7 @@ func TestNoResponseIsHeldBack(t *testing.T) {
 
 func withoutTier(spec *v1alpha1.CacheNodeSpec) { spec.MemoryTier.Enabled = new(false) }
 
-// cork returns TCP_CORK of nginx's end of a connection, or -1 if no process has it.
+// cork returns TCP_CORK of nginx's end of a connection, or -1 if no nginx process has the connection.
 func cork(t *testing.T, n *nginxtest.Nginx, client net.Addr) (cork int) {
 	t.Helper()
 	cork = -1
@@ -277,7 +277,7 @@ func cork(t *testing.T, n *nginxtest.Nginx, client net.Addr) (cork int) {
 			number, err := strconv.Atoi(file.Name())
 			must(t, err)
 			copied, err := unix.PidfdGetfd(process, number, 0)
-			if err != nil { // nginx has closed it meanwhile
+			if err != nil { // nginx has closed the file in the meantime
 				continue
 			}
 			peer, err := unix.Getpeername(copied)
@@ -293,8 +293,8 @@ func cork(t *testing.T, n *nginxtest.Nginx, client net.Addr) (cork int) {
 }
 
 // TestDeadDisk shuts a real file system down under nginx, after the cache loader has read the disks. Another disk then
-// serves the keys of the dead one, whether they were in the cache or not: from the origin first, and then as HITs. The
-// other disks go on as before.
+// serves the keys of the dead disk, whether their objects were in the cache or not. The first response comes from the
+// origin, and the next one is a HIT. The other disks are not affected.
 func TestDeadDisk(t *testing.T) {
 	t.Parallel()
 	isLong(t)
@@ -368,10 +368,10 @@ func diskDies(t *testing.T, spec string) {
 	}
 }
 
-// TestDeadDiskAndLock shuts a disk down while many clients wait for one object on it. Nothing tells the clients that
-// the disk has died. One after another gets the lock, asks the origin, and breaks off when its response is to be
-// written. The lock's timeout sets the others free. Later requests go to the disk that stands in, and the origin is
-// asked once.
+// TestDeadDiskAndLock shuts a disk down while many clients wait for one object on it. The waiting requests do not
+// notice that the disk has died. One after another gets the lock and asks the origin, and its response breaks off when
+// nginx tries to write it to the disk. The others go on when the lock's timeout is over. Later requests go to the disk
+// that stands in, and the origin is asked once for all of them.
 func TestDeadDiskAndLock(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -386,7 +386,7 @@ func TestDeadDiskAndLock(t *testing.T) {
 	n.Disk("disk2")
 	const clients = 20
 	var asked atomic.Int64
-	held := make(chan chan struct{}, 2*clients) // the origin answers when the test closes what it gets here
+	held := make(chan chan struct{}, 2*clients) // the test closes a channel from here to let the origin answer
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		answer := make(chan struct{})
@@ -419,12 +419,12 @@ func TestDeadDiskAndLock(t *testing.T) {
 	before, _ := requestsOf(t, n)
 	outcomes := fetchAll()
 	first := <-held
-	had(t, n, before, 2*clients) // each asks the gateway once, and waits on
+	had(t, n, before, 2*clients) // each client's request and its request to the gateway; both wait
 	xfs.Shutdown(t, mount)
 	close(first)
-	second := <-held // has the lock after the first
+	second := <-held // the request that gets the lock after the first one
 	var free []chan struct{}
-	for range clients - 2 { // when they have waited for the lock for as long as they may
+	for range clients - 2 { // the requests that have waited for the lock until its timeout
 		free = append(free, <-held)
 	}
 	close(second)
@@ -455,7 +455,7 @@ func TestDeadDiskAndLock(t *testing.T) {
 	}
 }
 
-// fetchStatus fetches a path, and returns the status of a response that is whole.
+// fetchStatus fetches a path and returns the status. It returns an error if the response is not complete.
 func fetchStatus(client *http.Client, path string) (status int, err error) {
 	request, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil)
 	if err != nil {

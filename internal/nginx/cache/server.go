@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// otherDisk is the location for requests whose own disk fails. They fail over to the next disk, with its cache and
-	// its lock, so that the origin gets one request for an object and not one from each client.
+	// otherDisk is the location for requests whose own disk fails. They fail over to the next disk, with its cache and its
+	// lock. So the origin gets one request for an object instead of one from each client.
 	otherDisk = "@other_disk"
 	// uncached is the location for requests that no disk can serve.
 	uncached = "@uncached"
@@ -39,13 +39,13 @@ func (p public) servers() conf.Block {
 		names = append(names, conf.Literal(h))
 	}
 	return append(block,
-		conf.B("server", nil, append(slices.Concat(l.ofDefault(), l.protocols(), l.clientTimeouts()), // awaits the header
+		conf.B("server", nil, append(slices.Concat(l.ofDefault(), l.protocols(), l.clientTimeouts()), // limits the header
 			conf.D("server_name", conf.Literal("_")),
 			conf.D("return", conf.Literal("421")))...),
 		p.server(append(l.ofNamed(), conf.D("server_name", names...))))
 }
 
-// nothing returns the server of a CacheNode without a site of its own.
+// nothing returns the server for clients of a CacheNode that has no site of its own. It answers 404.
 func (l listeners) nothing() conf.Directive {
 	return conf.B("server", nil, append(slices.Concat(l.ofDefault(), l.protocols(), l.clientTimeouts()),
 		conf.D("server_name", conf.Literal("_")), refusesMalformed(), conf.D("return", conf.Literal("404")))...)

@@ -6,19 +6,20 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// site is a site as a node serves it. Methods that read only the site return what the site requests. The other
-// methods return what applies on this node. For example, hasSlices is false for a pod without disks.
+// site is a site together with the node that serves it. Methods that read only the embedded sites.Site return what the
+// spec requests. The other methods return what applies on this node. For example, hasSlices is false for a pod without
+// disks.
 type site struct {
 	node
 	sites.Site
 	backend backend
 	entry   entry
-	// ofRoutes is true for the site that contains what all routes have in common; see routed.
+	// ofRoutes is true for the site that contains the settings of all routes; see routed.
 	ofRoutes bool
 }
 
-// entry describes how the caches of a site reach its gateway: the name of the upstream, and the socket to which it
-// leads.
+// entry describes how the caches of a site reach its gateway: the name of the upstream, and the socket to which the
+// upstream leads.
 type entry struct{ name, socket string }
 
 // url returns the URL of the gateway, without a path.
@@ -35,7 +36,7 @@ func newSite(n node, s sites.Site) site {
 	return site{node: n, Site: s, backend: b, entry: entry{"gateway", layout.GatewaySocket}}
 }
 
-// newRoutes returns the site with what all routes have in common.
+// newRoutes returns the site with the settings that all routes share.
 func newRoutes(n node, s sites.Site) site {
 	b := backend{Origin: s.Origin, name: backendPattern, variable: routeBackend}
 	return site{node: n, Site: s, backend: b, entry: entry{"gateway", layout.GatewaySocket}, ofRoutes: true}

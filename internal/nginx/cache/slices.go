@@ -12,14 +12,15 @@ import (
 const (
 	// whole is the location for objects that cannot be fetched in slices.
 	whole = "@whole"
-	// uncachedAgain is the location uncached for requests that the gateway has redirected before.
+	// uncachedAgain does the same as the location uncached. It is for requests that the gateway has already redirected
+	// once.
 	uncachedAgain = "@uncached_again"
 	// unsliced is the location in which the memory tier finds objects that cannot be fetched in slices. stored is the
 	// location in which requests find such objects while the origin fails.
 	unsliced = "@unsliced"
 	stored   = "@stored"
-	// slicedVariable defines how a location asks the origin: "yes" for slices, "no" for the whole object, and "" for
-	// what the client asks for.
+	// slicedVariable defines what a location requests from the origin: "yes" means slices, and "no" means the whole
+	// object. "" means what the client requests.
 	slicedVariable = "$sliced"
 	// sliceVariable is nginx's variable with the range of the slice that is requested.
 	sliceVariable = "$slice_range"
@@ -42,7 +43,7 @@ const (
 	// response has a status below 200, and "" otherwise.
 	redirectVariable = "$redirect"
 	refusedVariable  = "$refused"
-	// noResponse is the location for a client whose request the origin has not answered.
+	// noResponse is the location for a client's request if the origin sent no valid response to it.
 	noResponse = "@no_response"
 )
 
@@ -53,9 +54,9 @@ func (s site) hasSlices() bool { return len(s.disks) > 0 && s.Cache.Slice != nil
 //
 // nginx fetches the first slice with the request itself, and each later slice with a subrequest whose response it
 // appends. It compares the ETags of all slices, and ends the response if they differ. That works only with strong
-// ETags. It also works only if a subrequest never leaves its location, because the body of any other response would
-// be appended too. So a response that begins without a strong ETag is fetched whole (see redirects), and the failure
-// of a subrequest ends the response.
+// ETags. It also works only if a subrequest never leaves its location, because otherwise nginx would append the body of
+// another response. So an object without a strong ETag is fetched whole (see redirects), and the failure of a
+// subrequest ends the response.
 func (k core) sliceMaps() conf.Block {
 	if !k.hasSlices() {
 		return nil
@@ -66,8 +67,8 @@ func (k core) sliceMaps() conf.Block {
 	failover := func(location string) conf.Directive {
 		return conf.Map(position, failoverOf(location),
 			volatile, conf.D("default", conf.Literal(location)),
-			// This is neither the name of a location nor a path. nginx then makes a response that is no slice, and ends the
-			// client's response.
+			// The value "none" is neither the name of a location nor a path. nginx then makes a response that is not a slice,
+			// and so it ends the client's response.
 			conf.Row(conf.Literal("next"), conf.Literal("none")))
 	}
 	block := conf.Block{
@@ -114,7 +115,8 @@ func (s site) inSlices() conf.Directive {
 	return conf.D("slice", conf.Size(s.Cache.Slice.Size.Value()))
 }
 
-// notSliced makes a location ask for whole objects ("no"), or for what the client asks for ("").
+// notSliced makes a location request whole objects if value is "no". If value is "", the location requests what the
+// client requests.
 func (s site) notSliced(value string) conf.Block {
 	if !s.hasSlices() {
 		return nil
@@ -122,7 +124,7 @@ func (s site) notSliced(value string) conf.Block {
 	return conf.Block{set(slicedVariable, conf.Literal(value))}
 }
 
-// storedKey returns the key under which a location stores.
+// storedKey returns the key under which a location stores responses.
 func (s site) storedKey(sliced bool) conf.Expression {
 	if sliced {
 		return cachekey.SliceMark + s.key()
@@ -133,17 +135,18 @@ func (s site) storedKey(sliced bool) conf.Expression {
 // redirects returns the maps for the X-Accel-Redirect of a response to the cache. It is the origin's own value,
 // except in two cases.
 //
-// First, a status below 200 is no response. After 101 (Switching Protocols), a client that asked for another protocol
-// would be connected to the gateway, although the origin was never asked for that protocol. The checks of the server
-// for clients would then no longer apply. So the client gets 502.
+// First, an answer with a status below 200 is not a response. After a 101 (Switching Protocols), nginx would connect
+// the client directly to the gateway, although it never asked the origin for another protocol. The checks of the server
+// for clients would then no longer apply. So the client gets 502 instead.
 //
-// Second, a cache may ask for the first slice of an object that must be fetched whole. The gateway then sends the
-// cache to the location for the whole object. Such an object has no strong ETag or no length, is empty, or came whole
-// and does not fit the slice. If the origin fails, the gateway sends the cache to a stored copy of the whole object.
-// In the response to a later slice, the origin's own X-Accel-Redirect does not count.
+// Second, a cache may ask for the first slice of an object that must be fetched whole. The gateway then sends the cache
+// to the location for the whole object. Such an object has no strong ETag or no known length, or it is empty. Or the
+// origin sent the whole object although a later slice was requested. If the origin fails, the gateway sends the cache
+// to a stored copy of the whole object. In the response to a request for a later slice, the origin's own
+// X-Accel-Redirect is ignored.
 //
-// nginx passes some headers of a response with a redirect on to clients, whatever proxy_hide_header says. The gateway
-// leaves these headers out.
+// If a response contains a redirect, nginx copies some of its headers into the client's response, even with
+// proxy_hide_header. So the gateway leaves these headers out.
 func (m gatewayMaps) redirects() conf.Block {
 	origins := conf.Expression("$upstream_http_x_accel_redirect")
 	kept := func(value, to conf.Expression) conf.Directive {
@@ -177,9 +180,9 @@ func (m gatewayMaps) redirects() conf.Block {
 			conf.Literal(stored))))
 }
 
-// copiedHeaders are headers that nginx copies from a response with a redirect. nginx also copies Cache-Control,
-// Content-Type and Set-Cookie. The next response replaces Content-Type. Set-Cookie must reach the cache, so that the
-// cache does not store the response.
+// copiedHeaders are headers that nginx copies from a response with a redirect, and that the gateway leaves out for this
+// reason. nginx also copies Cache-Control, Content-Type and Set-Cookie. The response after the redirect replaces
+// Content-Type. Set-Cookie must reach the cache, so that the cache does not store the response.
 var copiedHeaders = []struct {
 	name     string
 	variable conf.Expression
@@ -206,8 +209,8 @@ func (m gatewayMaps) sliceFormat() conf.Block {
 	}
 }
 
-// logsSlices reports to the agent the slices that the gateway fetches. nginx logs no subrequests, so a response in
-// slices counts as one request for the cache.
+// logsSlices returns the directive that reports the slices that the gateway fetches to the agent. nginx does not log
+// subrequests, so a response in slices counts as one request to the cache.
 func (g gateway) logsSlices() conf.Block {
 	if !g.hasSlices() || g.sampling() == 0 {
 		return nil
@@ -218,15 +221,15 @@ func (g gateway) logsSlices() conf.Block {
 	}
 }
 
-// redirectAlone returns the directive for the header X-Accel-Redirect, without the copied headers.
+// redirectAlone returns the directive for the header X-Accel-Redirect, without the directives for the copied headers.
 func redirectAlone() conf.Directive {
 	return addHeader("X-Accel-Redirect", conf.Expression(redirectVariable))
 }
 
-// redirect returns the header X-Accel-Redirect, and the headers that nginx copies from a response with that header.
+// redirect returns the directives for the header X-Accel-Redirect and for the copied headers.
 func (g gateway) redirect() conf.Block { return append(conf.Block{redirectAlone()}, g.copied()...) }
 
-// copied returns the headers that nginx copies from a response with a redirect.
+// copied returns the directives for the copied headers. These headers are empty if the gateway itself redirects.
 func (g gateway) copied() (block conf.Block) {
 	if !g.hasSlices() {
 		return nil
@@ -238,10 +241,10 @@ func (g gateway) copied() (block conf.Block) {
 	return block
 }
 
-// inWhole returns the locations for objects that cannot be fetched in slices: two to which the gateway redirects, and
-// one to which these two fall back. The cookies of the first response reach the client.
-// So the cookies of the next response are left out, even if it comes from the origin without a cache. The location
-// stored fetches nothing: without a copy, the client gets the origin's own error.
+// inWhole returns the locations for objects that cannot be fetched in slices. The gateway redirects to two of them, and
+// these two fall back to the third. The cookies of the response with the redirect reach the client. So these locations
+// leave out the cookies of their own responses, even if a response comes from the origin without a cache. The location
+// stored fetches nothing. If it has no copy, the client gets the origin's own error.
 func (s store) inWhole() conf.Block {
 	if !s.hasSlices() {
 		return nil
@@ -264,8 +267,8 @@ func (s store) inWhole() conf.Block {
 }
 
 // askedConditions returns the maps for the conditions of a request to the origin. The conditions of a client apply to
-// the whole object, so only a request that bypasses the caches keeps them. The cache's own conditions apply to an
-// expired file.
+// the whole object, so only a request that bypasses the caches keeps them. The cache's own conditions are for the
+// renewal of an expired file.
 func (k core) askedConditions() conf.Block {
 	if !k.hasSlices() {
 		return nil

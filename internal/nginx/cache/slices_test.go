@@ -28,14 +28,14 @@ import (
 
 const mebi = 1 << 20
 
-// ranged is an origin of one object, which answers ranges as far as the test says.
+// ranged is an origin with one object. Its fields define how it answers requests for ranges.
 type ranged struct {
 	mu          sync.Mutex
 	body        []byte
 	etag        string
 	modified    time.Time
-	withoutPart bool   // ignores Range
-	status      int    // instead of the object
+	withoutPart bool   // if true, the origin ignores Range
+	status      int    // the origin answers with this status instead of the object
 	accel       string // X-Accel-Redirect
 	headers     map[string]string
 	asked       []string
@@ -82,7 +82,7 @@ func (o *ranged) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", o.modified, bytes.NewReader(o.body))
 }
 
-// withoutLength leaves the length of the object out of Content-Range.
+// withoutLength is a ResponseWriter that leaves the length of the object out of Content-Range.
 type withoutLength struct{ http.ResponseWriter }
 
 func (w withoutLength) WriteHeader(status int) {
@@ -92,7 +92,7 @@ func (w withoutLength) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// requests returns the ranges of the requests since the last call, sorted.
+// requests returns the ranges of all requests since the last call, in sorted order.
 func (o *ranged) requests() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,7 +102,7 @@ func (o *ranged) requests() []string {
 	return asked
 }
 
-// content returns a text in which no two places look the same.
+// content returns a text in which each position can be recognized.
 func content(size int, mark string) []byte {
 	var b bytes.Buffer
 	for b.Len() < size {
@@ -130,7 +130,8 @@ func TestSlices(t *testing.T) {
 		etag        string
 		withoutPart bool
 		request     string
-		// first is what the origin is asked at the first request, and second at the same one again.
+		// first contains the ranges that nginx requests from the origin for the client's first request. second contains those
+		// for an identical second request.
 		first, second []string
 	}{
 		"a range in the middle":  {4*mebi - 7, `"a"`, false, "bytes=2097152-2097160", []string{slice(2)}, nil},
@@ -197,8 +198,8 @@ func (a *answer) Header() http.Header {
 }
 func (a *answer) WriteHeader(status int) { a.status = status }
 
-// TestSlicesOfOneObject checks that no response mixes slices of an object before and after a change: the client gets
-// the beginning of the old or of the new object, and then an error.
+// TestSlicesOfOneObject checks that no response mixes slices from before and after a change of the object. The client
+// gets either the whole new object, or the beginning of one of the two objects and then an error.
 func TestSlicesOfOneObject(t *testing.T) {
 	t.Parallel()
 	old, changed := content(4*mebi, "old"), content(4*mebi+9, "new")
@@ -226,7 +227,7 @@ func TestSlicesOfOneObject(t *testing.T) {
 			for i := range 3 {
 				body, err := read(client, example)
 				if err == nil && bytes.Equal(body, o.body) {
-					continue // all of it is new
+					continue // the whole body is of the new object
 				}
 				if err == nil {
 					t.Errorf("request %d: %d bytes without an error", i, len(body))
@@ -239,7 +240,7 @@ func TestSlicesOfOneObject(t *testing.T) {
 	}
 }
 
-// read reads a response as far as it comes.
+// read returns the body of a response up to the point at which the response ends or fails.
 func read(client *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
@@ -257,8 +258,8 @@ func read(client *http.Client, url string) ([]byte, error) {
 	return body, errors.Join(err, r.Body.Close())
 }
 
-// TestSlicesAreOnOneDisk checks that all slices of an object are on the disk of its key, at the paths that
-// package cachekey says, and that a failed disk costs no request.
+// TestSlicesAreOnOneDisk checks that all slices of an object are on the disk of its key, at the paths that package
+// cachekey computes. It also checks that no request fails when the disk fails.
 func TestSlicesAreOnOneDisk(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -293,7 +294,7 @@ func TestSlicesAreOnOneDisk(t *testing.T) {
 	if got := from(); got != "HIT "+disk {
 		t.Errorf("from %s, want a HIT of %s", got, disk)
 	}
-	// The disk's folder is gone, as after a failure.
+	// The disk's folder is removed, which looks like a failure of the disk.
 	must(t, os.RemoveAll(n.Root+layout.CacheDir(disk)))
 	for _, want := range []string{"MISS disk", "HIT disk"} {
 		if got := from(); !strings.HasPrefix(got, want) || strings.HasSuffix(got, disk) {
@@ -302,7 +303,7 @@ func TestSlicesAreOnOneDisk(t *testing.T) {
 	}
 }
 
-// TestSlicesInMemory checks that a hot object is copied into memory from its slices, whole.
+// TestSlicesInMemory checks that the memory tier makes a whole object from the slices of a hot object.
 func TestSlicesInMemory(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -332,8 +333,8 @@ func TestSlicesInMemory(t *testing.T) {
 	}
 }
 
-// TestSlicesAreReported checks that the agent hears of each slice that was fetched, with the disk of its object, and
-// counts a response once.
+// TestSlicesAreReported checks that nginx reports each fetched slice to the agent with the disk of its object, and each
+// response only once.
 func TestSlicesAreReported(t *testing.T) {
 	t.Parallel()
 	o := &ranged{body: content(3*mebi, "a"), etag: `"a"`}
@@ -356,8 +357,8 @@ func TestSlicesAreReported(t *testing.T) {
 	})
 }
 
-// TestSlicedRequestsOfOtherKinds checks that only what is stored is fetched in slices, and that the origin is asked for
-// what the client asks for.
+// TestSlicedRequestsOfOtherKinds checks requests whose responses are not stored. nginx does not fetch them in slices,
+// and the origin gets the client's own range.
 func TestSlicedRequestsOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	o := &ranged{body: content(3*mebi, "a"), etag: `"a"`}
@@ -387,7 +388,8 @@ func TestSlicedRequestsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// TestSlicesAndGzip checks that a client that accepts compression gets its range, and the whole object compressed.
+// TestSlicesAndGzip checks a client that accepts compression. It gets the whole object compressed, and a range
+// uncompressed.
 func TestSlicesAndGzip(t *testing.T) {
 	t.Parallel()
 	o := &ranged{body: content(3*mebi+5, "a"), etag: `"a"`}
@@ -423,8 +425,8 @@ func TestSlicesAndGzip(t *testing.T) {
 	}
 }
 
-// TestUnslicedObjects checks that an object that cannot be fetched in slices gets into memory, and that the copy on
-// its disk is served while the origin fails.
+// TestUnslicedObjects checks an object that cannot be fetched in slices. The memory tier copies it, and nginx serves
+// the copy on its disk while the origin fails.
 func TestUnslicedObjects(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*http.Request){
@@ -461,8 +463,8 @@ func TestUnslicedObjects(t *testing.T) {
 	}
 }
 
-// TestHeadersOfUnslicedObjects checks that the redirect to the whole object leaves nothing of the gateway's in the
-// response, and that the changes of the spec count.
+// TestHeadersOfUnslicedObjects checks that the redirect to the whole object leaves no header of the gateway in the
+// response. The changes of headers in the spec must still apply.
 func TestHeadersOfUnslicedObjects(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -524,7 +526,8 @@ func TestHeadersOfUnslicedObjects(t *testing.T) {
 	}
 }
 
-// TestFailingOriginIsNotAskedForAll checks that an error does not have the whole of a large object fetched.
+// TestFailingOriginIsNotAskedForAll checks that nginx does not fetch a large object whole because the origin answered
+// with an error.
 func TestFailingOriginIsNotAskedForAll(t *testing.T) {
 	t.Parallel()
 	o := &ranged{body: content(3*mebi, "a"), etag: `"a"`, status: http.StatusServiceUnavailable}
@@ -538,8 +541,8 @@ func TestFailingOriginIsNotAskedForAll(t *testing.T) {
 	}
 }
 
-// TestConditionsOfSlices checks that a client's conditions, which are for the whole object, do not reach the origin
-// with a slice, and that the cache's own do.
+// TestConditionsOfSlices checks that a client's conditions do not reach the origin with the request for a slice,
+// because they are for the whole object. The cache's own conditions must reach the origin.
 func TestConditionsOfSlices(t *testing.T) {
 	t.Parallel()
 	o := &ranged{body: content(3*mebi, "a"), etag: `"a"`, headers: map[string]string{"Cache-Control": "max-age=60"}}
@@ -553,10 +556,10 @@ func TestConditionsOfSlices(t *testing.T) {
 	}
 	n := start(t, o.ServeHTTP, inSlices, func(spec *v1alpha1.CacheNodeSpec) {
 		spec.Cache.MinUses, spec.Cache.BackgroundUpdate = new(int32(2)), new(true)
-		spec.Cache.StaleWhileRevalidate = "2h" // longer than the object has expired
+		spec.Cache.StaleWhileRevalidate = "2h" // longer than the time since the object expired
 	})
 	client := n.Client()
-	ask(t, client, http.MethodGet, example, "Range: bytes=5-9") // counts for the first slice alone
+	ask(t, client, http.MethodGet, example, "Range: bytes=5-9") // counts as a use of the first slice only
 	_, body := ask(t, client, http.MethodGet, example, "Range: bytes=5-", `If-Range: "old"`)
 	if body != string(o.body) || conditions != nil {
 		t.Errorf("%d bytes, want %d; the origin gets %q", len(body), len(o.body), conditions)
@@ -565,7 +568,7 @@ func TestConditionsOfSlices(t *testing.T) {
 	expire(t, n, slice(0)+" http://www.example.com/object")
 	ask(t, client, http.MethodGet, example, "Range: bytes=5-9", `If-Range: "a"`, `If-None-Match: "old"`)
 	var asked []string
-	becomes(t, slice(0), func() string { // in the background
+	becomes(t, slice(0), func() string { // the renewal runs in the background
 		asked = append(asked, o.requests()...)
 		return strings.Join(asked, " ")
 	})

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestOriginsOwnStatuses checks that statuses by which pods and the gateway tell each other something mean nothing if
-// an origin sends them: as the answer to a renewal, and stored.
+// TestOriginsOwnStatuses checks the statuses that pods and the gateway use for messages to each other. If an origin
+// sends such a status, in answer to a renewal or in a response that is stored, nginx passes it on like any other
+// status.
 func TestOriginsOwnStatuses(t *testing.T) {
 	t.Parallel()
 	const noTier = "  memoryTier: {enabled: false}\n"

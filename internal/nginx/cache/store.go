@@ -7,11 +7,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// store is the part of the configuration that answers from the disks of the pod, or from the origin if no disk can.
+// store is the part of the configuration that answers from the disks of the pod. If no disk can serve a request, it
+// answers from the origin.
 type store struct{ door }
 
-// uncached returns a location that passes requests that no disk can serve on to the origin. The gateway limits their
-// number.
+// uncached returns the location for requests that no disk can serve. It passes them on to the origin. The gateway
+// limits the number of such requests.
 func (s store) uncached(name string, more ...conf.Directive) conf.Directive {
 	block := append(s.throughGateway(gatewayOrOrigin+s.passedURI()), falls(conf.Expression(fallsBackHere)))
 	block = append(block, s.asksNothing()...)
@@ -24,9 +25,9 @@ func (s store) uncached(name string, more ...conf.Directive) conf.Directive {
 	return location(name, append(block, more...)...)
 }
 
-// past returns the location for requests that bypass the caches. They reach the origin as they came: with their
-// method, arguments, range and conditions. No disk is involved, so a disk that fails does not affect them. A request
-// that is not idempotent reaches the origin only once.
+// past returns the location for requests that bypass the caches. They reach the origin unchanged, with their method,
+// arguments, range and conditions. No disk is involved, so a disk that fails does not affect them. A request that is
+// not idempotent reaches the origin only once.
 func (s store) past() conf.Directive {
 	block := append(s.throughGateway(s.entry.url()), s.asksNothing()...)
 	block = append(append(block, logsRejection()), s.logs(agentapi.TagPassed)...)
@@ -34,7 +35,7 @@ func (s store) past() conf.Directive {
 	return location(pass, block...)
 }
 
-// unanswered returns the location for a client whose request the origin has not answered: see redirects.
+// unanswered returns the location noResponse; see redirects.
 func (s store) unanswered() conf.Directive {
 	return location(noResponse, slices.Concat(
 		s.logs(agentapi.TagPassed), s.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable)),

@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
-// TestOwnerWithoutOrigin checks that an owner that does not know the origin's addresses yet, as it has just started,
-// costs no request: another pod fetches.
+// TestOwnerWithoutOrigin checks an owner that has just started and does not know the origin's addresses yet. No request
+// may fail because of this; another pod fetches the object.
 func TestOwnerWithoutOrigin(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range map[string]string{"hard disks": sharded(""), "SSD": fastSharded("")} {
@@ -24,7 +24,7 @@ func TestOwnerWithoutOrigin(t *testing.T) {
 			var address atomic.Value
 			address.Store("127.0.0.1")
 			resolve(t, p.nginx[0], &address)
-			p.take(t, 0, fleet.Of(2)) // new workers ask at once
+			p.take(t, 0, fleet.Of(2)) // new workers resolve the name at once
 			becomes(t, "none MISS", func() string {
 				path := "/object/mine"
 				for i := 0; ownerOf(t, fleet.Of(2), path) != 0; i++ {
@@ -38,15 +38,16 @@ func TestOwnerWithoutOrigin(t *testing.T) {
 				p.get(t, 0, path)
 			}
 			r, body := ask(t, p.clients[1], http.MethodGet, "http://127.0.0.1:8080"+ownedBySecond(t, "/object"))
-			if r.StatusCode != http.StatusBadGateway { // a client of the pod itself learns what is wrong
+			if r.StatusCode != http.StatusBadGateway { // a client that asks the second pod directly gets the error
 				t.Errorf("through the pod itself: %d %q", r.StatusCode, body)
 			}
 		})
 	}
 }
 
-// TestLongHeaders checks that what the server of clients accepts is not too long for the servers behind it, which add
-// to it and join lines. Otherwise one client could have an error stored for all.
+// TestLongHeaders checks that headers that the server for clients accepts are not too long for the servers behind it.
+// Those servers get additional headers, and lines that nginx has joined. If such a server refused a request, nginx
+// could store the error for all clients.
 func TestLongHeaders(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("valid: [{status: [200], for: 1h}, {status: [400], for: 1h}]") {
@@ -75,7 +76,8 @@ func TestLongHeaders(t *testing.T) {
 	}
 }
 
-// TestAnswersBeforeLocations checks that an answer of another pod that is not about the object reaches no client.
+// TestAnswersBeforeLocations checks answers of another pod that come from its server and not from one of its locations.
+// Such an answer says nothing about the object, so it must not reach a client.
 func TestAnswersBeforeLocations(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range map[string]string{

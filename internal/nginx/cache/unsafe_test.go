@@ -57,7 +57,7 @@ func TestUnsafe(t *testing.T) {
 				must(t, response.Body.Close())
 			}
 			var got []string
-			becomes(t, fmt.Sprint(len(requests)), func() string { // each request is reported after it was found unsafe
+			becomes(t, fmt.Sprint(len(requests)), func() string { // the report that it is unsafe comes first
 				got = nil
 				reported := 0
 				for _, line := range n.Reports() {

@@ -23,12 +23,12 @@ type backend struct {
 	v1alpha1.Origin
 	// name is the name of the upstream, as used in proxy_pass.
 	name string
-	// namespace is the namespace of a Service if the origin does not name its namespace.
+	// namespace is the namespace of a Service for which the spec of the origin names no namespace.
 	namespace, clusterDomain string
-	// variable is the variable with the name of the upstream, if requests go to different upstreams; name is then a
-	// regular expression for their names. It is "" if all requests go to one upstream.
+	// variable is the variable with the name of the upstream, if requests go to different upstreams. In this case, name is
+	// a regular expression for the names of the upstreams. variable is "" if all requests go to one upstream.
 	variable conf.Expression
-	// authorities is the file with the authorities that sign the servers' certificates; "" for the authorities in the
+	// authorities is the file with the authorities that sign the servers' certificates; "" means the authorities in the
 	// image.
 	authorities string
 }
@@ -39,7 +39,7 @@ func (b backend) url() conf.Expression { return conf.Expression(b.Scheme+"://") 
 // upstreamName returns the name of the upstream as an expression.
 func (b backend) upstreamName() conf.Expression { return cmp.Or(b.variable, conf.Expression(b.name)) }
 
-// upstreams returns the upstreams with the origin's servers. Those of routes are elsewhere, see routed.
+// upstreams returns the upstreams with the origin's servers. The upstreams of routes are made elsewhere; see routed.
 func (b backend) upstreams() conf.Block {
 	if b.variable != "" {
 		return nil
@@ -59,8 +59,9 @@ func resolver() conf.Block {
 	}
 }
 
-// upstream returns an upstream with the origin's servers. With "zone" and "resolve", nginx starts before a name
-// exists and follows its changes. A plain server line with an unknown name would keep nginx from starting.
+// upstream returns an upstream with the origin's servers. With "zone" and "resolve", nginx can start before a name
+// exists, and it follows changes of the name's addresses. With only the name in a server line, nginx would not start
+// while the name is unknown.
 func (b backend) upstream() conf.Block {
 	servers := conf.Block{conf.D("zone", conf.Literal(b.name), conf.Literal("1m"))}
 	for _, s := range b.Servers {
@@ -126,8 +127,8 @@ func (b backend) reachOrigin() conf.Block {
 		conf.D("proxy_next_upstream", failures(b.Retries.When)...),
 		conf.D("proxy_next_upstream_tries", conf.Int(ptr.Deref(b.Retries.Tries, 0))),
 		conf.D("proxy_next_upstream_timeout", conf.Time(effective.Duration(b.Retries.Timeout))),
-		// A response that is not cached passes through at the pace of the slower side, and not through files on the node's
-		// own disk. This does not apply to cached responses.
+		// A response that is not cached passes through nginx as fast as the slower side allows. nginx does not buffer it in
+		// files on the node's own disk. This directive does not affect cached responses.
 		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
 		conf.D("proxy_request_buffering", conf.OnOff(false)),
 		conf.D("client_max_body_size", conf.Literal("0")),
@@ -139,8 +140,8 @@ func (b backend) reachOrigin() conf.Block {
 	return block
 }
 
-// passDate keeps the origin's Date in a response, which tells a client how old the response is. nginx would send the
-// present time instead, and it sends no Age.
+// passDate makes nginx keep the origin's Date in a response, so that a client can see how old the response is.
+// Otherwise nginx would send the present time, and it sends no Age.
 func passDate() conf.Directive { return conf.D("proxy_pass_header", conf.Literal("Date")) }
 
 // systemCAs is the file with the authorities that nginx's Debian and Alpine images trust by default.
@@ -168,7 +169,8 @@ var nginxWords = map[string]string{
 	"HTTP500": "http_500", "HTTP502": "http_502", "HTTP503": "http_503", "HTTP504": "http_504",
 }
 
-// failures returns the arguments of proxy_next_upstream and proxy_cache_use_stale; none means "off".
+// failures returns the arguments of proxy_next_upstream and proxy_cache_use_stale. If there are no reasons, it returns
+// "off".
 func failures[T ~string](reasons []T) []conf.Argument {
 	if len(reasons) == 0 {
 		return conf.Literals("off")

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestVaryForwardedFor checks that no client gets the response for another if the origin makes it of X-Forwarded-For:
-// nginx compares the client's own header, and the origin gets the client's address in it.
+// TestVaryForwardedFor checks an origin whose responses depend on X-Forwarded-For. No client may get the response for
+// another client. For Vary, nginx compares the header that the client sent, but the origin gets a header to which nginx
+// has added the client's address.
 func TestVaryForwardedFor(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("") {

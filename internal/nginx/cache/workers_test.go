@@ -8,11 +8,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// TestWorkersAndPools checks who reads with io.mode Workers. The number of workers is the same in all cases: with
-// another one, the kernel would go on to give connections to old workers that wait for a disk.
+// TestWorkersAndPools checks whether workers or thread pools read with io.mode Workers. The number of workers must be
+// the same in all cases. If a reload changed it, the kernel would still give connections to old workers that wait for a
+// disk.
 func TestWorkersAndPools(t *testing.T) {
 	const (
-		pools  = "thread_pool pool_disk1 threads=16 max_queue=65536;" // a quarter of the threads of a core
+		pools  = "thread_pool pool_disk1 threads=16 max_queue=65536;" // a quarter of a core's 64 threads, for each worker
 		copies = "output_buffers 2 128k;"
 	)
 	data, err := os.ReadFile("testdata/workers.yaml")
@@ -30,7 +31,7 @@ func TestWorkersAndPools(t *testing.T) {
 			"", true, false, []string{"sendfile on;", pools, "aio threads=pool_$disk;"}, []string{copies},
 		},
 		"large objects": {"", false, true, []string{"sendfile on;"}, []string{copies, "thread_pool", "aio threads"}},
-		// Each slice would take buffers, and the response to a client can have thousands of slices.
+		// With copies, each slice would need buffers, and the response to a client can have thousands of slices.
 		"slices are not copied": {
 			"  cache: {slice: {size: 1Mi}}\n", false, false,
 			[]string{"sendfile on;"},

@@ -1,12 +1,13 @@
 // Package conf implements nginx's configuration syntax and nothing else: a tree of directives, and the only writer
 // that quotes arguments.
 //
-// An argument is either a [Literal], in which nothing is special, or an [Expression], in which nginx expands variables.
-// Quoting does not keep nginx from expanding $name in a directive that takes variables, so a literal cannot contain a
-// dollar sign. Text from users is always a literal. Expressions come from this repository's code only.
+// An argument is either a [Literal] or an [Expression]. In a literal, no character has a special meaning. In an
+// expression, nginx expands variables. In a directive that accepts variables, nginx expands $name even inside quotes,
+// so a literal cannot contain a dollar sign. Text from users is always a literal. Expressions come from this
+// repository's code only.
 //
-// It imports no other package of the project. A new kind of argument needs a type of its own with its own quoting,
-// which the fuzz tests must cover.
+// The package imports no other package of the project. A new kind of argument needs its own type with its own quoting.
+// The fuzz tests must cover this quoting.
 package conf
 
 // Directive is a name with arguments and, for a block directive, the directives inside.
@@ -17,7 +18,7 @@ type Directive struct {
 	Block Block
 	// Comment goes on a line of its own above the directive.
 	Comment string
-	// Rows is true if several of the block's directives are written on one line. This is for split_clients, which has
+	// Rows is true if several directives of the block are written on one line. This is for split_clients, whose block has
 	// hundreds of ranges.
 	Rows bool
 	// isRow is true for a row of a map, which has no name.
@@ -33,7 +34,7 @@ type Argument interface {
 	expression() bool
 }
 
-// Literal is an argument that nginx takes as it is. It must be valid UTF-8 without control characters or "$".
+// Literal is an argument that nginx uses unchanged. It must be valid UTF-8 without control characters and without "$".
 type Literal string
 
 // Expression is an argument in which nginx expands variables. Never build an Expression from a user's text.

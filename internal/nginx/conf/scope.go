@@ -7,14 +7,15 @@ import (
 )
 
 // Scope returns a copy of a block in which every name that the block itself defines has a suffix. So a configuration
-// can contain the same block twice, with different values, although nginx has one name space for all servers. Names
-// that are defined elsewhere stay.
+// can contain the same block twice with different values, although all servers in nginx share one name space. Names
+// that are defined elsewhere stay the same.
 //
 // These names get the suffix: variables, log formats, upstreams, the zones of limits, and Unix sockets on which a
 // server of the block listens. The suffix consists of letters, digits and underscores.
 //
-// The variables in others get the suffix too, although the block does not define them. So a copy can use a variable
-// that this repository defines, such as $host with the suffix, in place of a variable of nginx.
+// The variables in the parameter others get the suffix too, although the block does not define them. So the copy uses a
+// variable of this repository instead of nginx's own variable. For example, it uses $host with the suffix instead of
+// $host.
 func Scope(block Block, suffix string, others ...Expression) Block {
 	s := scope{suffix: suffix, own: map[name]bool{}}
 	for _, o := range others {
@@ -24,8 +25,8 @@ func Scope(block Block, suffix string, others ...Expression) Block {
 	return s.block(block)
 }
 
-// name is a name with its kind, which is the directive that defines it. The kind of all variables is "set", and the
-// kind of all zones is "zone".
+// name is a name together with its kind. The kind is the directive that defines the name. But the kind of all variables
+// is "set", and the kind of all zones is "zone".
 type name struct{ kind, name string }
 
 type scope struct {
@@ -33,14 +34,15 @@ type scope struct {
 	own    map[name]bool
 }
 
-// defines is the position of the argument that names the variable that a directive defines.
+// defines contains the directives that define a variable. The value is the position of the argument with the variable's
+// name.
 var defines = map[string]int{"map": 1, "geo": 0, "split_clients": 1, "set": 0, "js_set": 0}
 
 var (
 	// variable matches $name and ${name}.
 	variable = regexp.MustCompile(`\$(?:(\w+)|\{(\w+)\})`)
-	// capture matches the beginning of a named group of a regular expression, which defines a variable, and a reference
-	// to the group.
+	// capture matches the beginning of a named group of a regular expression, and also a reference to such a group. A
+	// named group defines a variable.
 	capture = regexp.MustCompile(`(\(\?<|\(\?&|\\k<)(\w+)`)
 	// zone matches the name of a zone. url matches a URL up to the name of an upstream.
 	zone = regexp.MustCompile(`^(zone=)(\w+)(.*)$`)
@@ -73,7 +75,7 @@ func (s scope) define(block Block) {
 	}
 }
 
-// block returns a copy of a block with the suffix on its own names.
+// block returns a copy of a block in which the block's own names have the suffix.
 func (s scope) block(block Block) Block {
 	if block == nil {
 		return nil
@@ -128,8 +130,8 @@ func (s scope) names(directive string, at int, text string) string {
 	return text
 }
 
-// variables returns an expression in which the block's own variables get the suffix, also as named groups of a
-// regular expression.
+// variables returns an expression in which the block's own variables have the suffix. Named groups of regular
+// expressions also get the suffix.
 func (s scope) variables(text string) string {
 	rename := func(of string) string {
 		if s.own[name{"set", of}] {

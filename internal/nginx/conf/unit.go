@@ -13,11 +13,13 @@ type unit struct {
 
 var units = []unit{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}}
 
-// Offset returns a number of bytes on a disk (ngx_parse_offset). It uses the largest of the units g, m and k that
-// divides the number, or bytes if no unit divides it. nginx has no larger unit: a "t" breaks the configuration.
+// Offset returns a number of bytes on a disk, for nginx's function ngx_parse_offset. It uses the largest of the units
+// g, m and k that divides the number, or bytes if no unit divides it. nginx has no larger unit, and refuses a
+// configuration with a "t".
 func Offset(bytes int64) Literal { return inUnits(bytes, units) }
 
-// Size returns a number of bytes in memory (ngx_parse_size). nginx does not accept the unit g for such a number.
+// Size returns a number of bytes in memory, for nginx's function ngx_parse_size. nginx does not accept the unit g for
+// such a number.
 func Size(bytes int64) Literal { return inUnits(bytes, units[1:]) }
 
 func inUnits(bytes int64, units []unit) Literal {

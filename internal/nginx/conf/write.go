@@ -13,8 +13,8 @@ const (
 	rowWidth = 120
 )
 
-// Write returns the text of a configuration file. Equal trees give equal bytes. It returns an error and no text if a
-// name cannot be the name of a directive, or if an argument cannot be written; see [Literal].
+// Write returns the text of a configuration file. It returns the same bytes for equal trees. It returns an error and no
+// text if a name cannot be the name of a directive, or if an argument cannot be written; see [Literal].
 func Write(block Block) (string, error) {
 	var w writer
 	w.block(block, "")
@@ -64,7 +64,7 @@ func (w *writer) add(parts ...string) {
 // rows writes simple directives side by side.
 func (w *writer) rows(block Block, margin string) {
 	w.add(margin)
-	line := len(w.text) // where the line's first directive begins
+	line := len(w.text) // the position at which the line's first directive begins
 	for _, d := range block {
 		if d.Block != nil || d.Comment != "" {
 			w.errs = append(w.errs, fmt.Errorf("%s: only simple directives can stand in rows", d.Name))
@@ -128,8 +128,8 @@ func check(arg Argument) error {
 	return nil
 }
 
-// quote follows ngx_conf_read_token: between double quotes, a backslash escapes a quote or a backslash, and nothing
-// else is special. A plain word gets no quotes.
+// quote returns a text in a form that nginx's function ngx_conf_read_token reads back unchanged. It puts the text
+// between double quotes, and puts a backslash before each quote and each backslash. A plain word gets no quotes.
 func quote(text string) string {
 	if isPlain(text) {
 		return text

@@ -91,7 +91,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// FuzzWrite checks the writer against nginx's lexing rules: any words that are written are read back unchanged.
+// FuzzWrite checks the writer against nginx's lexing rules. All words that the writer accepts must be read back
+// unchanged.
 func FuzzWrite(f *testing.F) {
 	for _, seed := range []string{
 		"plain", "", `"`, `\`, `a\`, `\"`, "a b", "{", "};", "#", "'", "$x", "${", "\t", "é", "*",
@@ -138,9 +139,9 @@ type token struct {
 	mark byte
 }
 
-// lex follows ngx_conf_read_token. Quotes count only at the beginning of a word. Inside them, a backslash escapes
-// quotes and backslashes, and makes white space of t, r and n. An unquoted backslash is an error here, as the writer
-// quotes it.
+// lex reads words by the rules of nginx's function ngx_conf_read_token. Quotes have a meaning only at the beginning of
+// a word. Inside quotes, a backslash escapes quotes and backslashes, and \t, \r and \n mean white space. A backslash
+// outside quotes is an error here, because the writer always quotes it.
 func lex(text string) ([]token, error) {
 	var tokens []token
 	for i := 0; i < len(text); {

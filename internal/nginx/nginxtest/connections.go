@@ -21,8 +21,8 @@ func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
 	return &http.Client{Timeout: await.Patience, Transport: &http.Transport{
 		DialContext: dial, MaxIdleConnsPerHost: 64,
-		// An internal server of nginx closes a connection that has brought no request for five seconds. If the first
-		// request on a connection fails for this reason, net/http does not send the request again.
+		// An internal server of nginx closes a connection that has had no request for five seconds. If the first request on a
+		// connection fails for this reason, net/http does not send it again.
 		IdleConnTimeout: 4 * time.Second,
 	}}
 }
@@ -32,7 +32,7 @@ func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 // nginx-gateway.sock:80.
 func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
 
-// DialFrom does what Dial does, from an address of the loopback device.
+// DialFrom does the same as Dial, but connects from an address of the loopback device.
 func (n *Nginx) DialFrom(local net.IP, address string) (net.Conn, error) {
 	return n.dial(local, address)
 }

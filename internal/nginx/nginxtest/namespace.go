@@ -58,8 +58,8 @@ func loopbackUp() error {
 // netns returns the path of the network namespace, for other programs.
 func (n *Nginx) netns() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.network.Fd()) }
 
-// inside runs f on a thread in the network namespace. A socket stays in the namespace in which it was created, and a
-// process starts in the namespace of its thread.
+// inside runs f on a thread in the network namespace. A socket stays in the namespace in which it was created. A new
+// process starts in the namespace of the thread that starts it.
 func (n *Nginx) inside(f func() error) (err error) {
 	inThread(func() {
 		if err = n.enter(); err == nil {
@@ -69,11 +69,11 @@ func (n *Nginx) inside(f func() error) (err error) {
 	return err
 }
 
-// enter takes the thread into the network namespace.
+// enter moves the current thread into the network namespace.
 func (n *Nginx) enter() error {
 	n.networkMutex.Lock()
 	defer n.networkMutex.Unlock()
-	if n.network == nil { // a client of the test still dials
+	if n.network == nil { // a client of the test may still dial
 		return errors.New("enter the network namespace: the test is over")
 	}
 	if err := unix.Setns(int(n.network.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -82,7 +82,7 @@ func (n *Nginx) enter() error {
 	return nil
 }
 
-// inThread runs f on a thread of its own.
+// inThread runs f on a separate thread.
 func inThread(f func()) {
 	done := make(chan struct{})
 	go func() {

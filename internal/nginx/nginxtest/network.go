@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Connect joins the network namespaces of several nginxes. It returns, for each nginx, the address at which the
-// others reach it. The namespace of the first nginx has a bridge. Virtual Ethernets connect the others to that
-// bridge.
+// Connect joins the network namespaces of several nginxes. For each nginx, it returns the address at which the others
+// reach this nginx. The namespace of the first nginx contains a bridge. Virtual Ethernet devices connect the others to
+// the bridge.
 func Connect(t *testing.T, pods ...*Nginx) (addresses map[int]string) {
 	t.Helper()
 	const bridge = "pods"
@@ -34,10 +34,10 @@ func Connect(t *testing.T, pods ...*Nginx) (addresses map[int]string) {
 	return addresses
 }
 
-// podServer matches a line of an upstream that leads to a pod.
+// podServer matches the server line of an upstream for a pod.
 var podServer = regexp.MustCompile(`(?m)^(\s*server )\S+-(\d+)\.\S+-pods\.[^:]+(:\d+.*) resolve;$`)
 
-// WithAddresses returns a configuration in which addresses replace the names of pods, so that a test does not wait
+// WithAddresses returns a configuration in which addresses replace the names of pods. So a test does not have to wait
 // until nginx has resolved the names. addresses contains the address of each pod, by ordinal.
 func WithAddresses(text string, addresses map[int]string) string {
 	return podServer.ReplaceAllStringFunc(text, func(line string) string {
@@ -56,10 +56,10 @@ func (n *Nginx) Move(from, to string) {
 	n.ip("addr add", to+"/24 dev eth0")
 }
 
-// Disconnect drops all packets between the pod and others, until Reconnect.
+// Disconnect cuts the pod off from all other pods until Reconnect is called.
 func (n *Nginx) Disconnect() { n.ip("link set eth0 down") }
 
-// Reconnect ends Disconnect.
+// Reconnect connects the pod again after Disconnect.
 func (n *Nginx) Reconnect() { n.ip("link set eth0 up") }
 
 // ip runs ip in the network namespace.

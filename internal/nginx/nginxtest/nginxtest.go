@@ -1,9 +1,9 @@
 // Package nginxtest runs the real nginx in tests. Each nginx has its own overlay over a root file system
-// (hack/nginx-root) and its own network namespace, so that parallel tests can use the same ports and paths. It needs
-// Linux and root.
+// (hack/nginx-root) and its own network namespace, so that parallel tests can use the same ports and paths. The package
+// needs Linux and root.
 //
-// Only tests import it. It contains the code that the tests of several packages need to run nginx, but no code that
-// depends on the purpose of a directive.
+// Only tests and benchmarks import the package. It contains the code that the tests of several packages need to run
+// nginx. Code that depends on the purpose of a directive does not belong here.
 package nginxtest
 
 import (
@@ -30,19 +30,19 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// id is the user and group that nginx runs as, as in a pod.
+// id is the user and group as which nginx runs. They are the same as in a pod.
 const id = 101
 
-// Nginx is a root file system with nginx in it.
+// Nginx is a root file system that contains nginx.
 type Nginx struct {
 	t *testing.T
 	// Root is the root file system, as a path on the host.
 	Root string
-	// network is the network namespace. networkMutex guards the closing of network.
+	// network is the open file of the network namespace. networkMutex guards the closing of network.
 	network      *os.File
 	networkMutex sync.Mutex
 	log          *os.File
-	// limits is the beginning of a command: it lowers limits and then runs nginx.
+	// limits is the beginning of nginx's command line: a program that lowers the limits and then runs nginx.
 	limits []string
 	// master is nginx's master process.
 	master int
@@ -52,14 +52,15 @@ type Nginx struct {
 	agent   bool
 }
 
-// New mounts a new overlay. The environment variable NGINX_ROOT names the root file system below it; make test sets it.
+// New mounts a new overlay. The environment variable NGINX_ROOT contains the path of the root file system below the
+// overlay; make test sets this variable.
 func New(t *testing.T) *Nginx {
 	t.Helper()
 	lower := os.Getenv("NGINX_ROOT")
 	if lower == "" {
 		t.Fatal("NGINX_ROOT is not set: use make test-unit, or NGINX_ROOT=$(hack/nginx-root) go test")
 	}
-	// t.TempDir has the test's name in its path, and a comma in that name would separate the options of the mount.
+	// The path of t.TempDir contains the test's name. A comma in that name would separate options of the mount.
 	dir, err := os.MkdirTemp("", "nginx") //nolint:usetesting // a comma in the path would break the mount
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
@@ -71,8 +72,8 @@ func New(t *testing.T) *Nginx {
 	must(t, unix.Mount("overlay", root, "overlay", 0, options))
 	t.Cleanup(func() { must(t, unix.Unmount(root, unix.MNT_DETACH)) })
 	bind(t, "/proc", root)
-	// Only these devices are mounted: a killed test leaves its mounts behind. A person who then removes its folders must
-	// not remove the host's /dev.
+	// Only these devices are mounted, and not the whole /dev. If a test is killed, its mounts stay. Somebody who then
+	// removes the folders of the test must not remove the host's /dev with them.
 	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
 		bind(t, "/dev/"+name, root)
 	}
@@ -120,8 +121,8 @@ func (n *Nginx) Mkdir(path string) {
 	must(n.t, os.Chmod(n.Root+path, 0o755|os.ModeSetgid))
 }
 
-// modest reduces the threads and connections of a configuration, because no test needs so many. A pod creates its
-// threads and connections only once in its life. In many tests, starting nginx takes most of the time.
+// modest reduces the number of threads and connections in a configuration, because no test needs so many. A pod creates
+// its threads and connections only once, but many tests spend most of their time on the start of nginx.
 func modest(text string) string {
 	text = usualThreads.ReplaceAllString(text, "$1 threads=4 ")
 	return strings.Replace(text, "worker_connections 16384;", "worker_connections 4096;", 1)
@@ -150,7 +151,8 @@ func (n *Nginx) Disk(disk string) {
 func (n *Nginx) Test() (output string, err error) {
 	n.t.Helper()
 	cmd := n.command("-t", "-e", "stderr")
-	// The output goes to a file that nginx's user owns: nginx reopens /dev/stdout, and a pipe would belong to root.
+	// The output goes to a file that nginx's user owns, because nginx opens /dev/stdout by its name. A pipe would belong
+	// to root, so nginx could not open it.
 	log, err := os.CreateTemp(n.t.TempDir(), "log")
 	must(n.t, err)
 	defer func() { _ = log.Close() }()
@@ -206,7 +208,7 @@ func (n *Nginx) Start() {
 	})
 }
 
-// collect takes the place of the agent, to which nginx logs. It does nothing after a call of Agent.
+// collect receives nginx's reports in place of the agent. It does nothing after a call of Agent.
 func (n *Nginx) collect() {
 	if n.agent {
 		return
@@ -227,7 +229,7 @@ func (n *Nginx) collect() {
 	}()
 }
 
-// Agent listens on the address to which nginx logs for the agent. Call it before Start.
+// Agent listens on the address to which nginx sends its reports for the agent. Call it before Start.
 func (n *Nginx) Agent() net.PacketConn {
 	n.t.Helper()
 	n.agent = true
@@ -241,7 +243,7 @@ func (n *Nginx) Reports() []string {
 	return slices.Clone(n.reports)
 }
 
-// Program returns the command that runs nginx here, for code under test that starts nginx itself.
+// Program returns the command that runs this nginx. It is for tests of code that starts nginx itself.
 func (n *Nginx) Program() []string {
 	n.t.Helper()
 	n.namespace()
@@ -286,7 +288,7 @@ func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	return n.CachedIn(key, folders...)
 }
 
-// CachedIn does what Cached does, but in the folders of caches.
+// CachedIn does the same as Cached, but searches the given folders.
 func (n *Nginx) CachedIn(key string, folders ...string) (paths []string) {
 	n.t.Helper()
 	Becomes(n.t, key+" is stored", func() string {
@@ -306,7 +308,7 @@ func (n *Nginx) CachedIn(key string, folders ...string) (paths []string) {
 func (n *Nginx) cached(key, dir string) (paths []string) {
 	n.t.Helper()
 	mark := []byte("\nKEY: " + key + "\n")
-	start := make([]byte, 64<<10) // the key is before the body, and the body begins within these bytes
+	start := make([]byte, 64<<10) // the key comes before the body, and the body begins within these bytes
 	must(n.t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		isTemporary := strings.Contains(filepath.Base(path), ".")
 		if isTemporary || errors.Is(err, fs.ErrNotExist) {
@@ -342,7 +344,8 @@ func (n *Nginx) Log() string {
 	return string(text)
 }
 
-// command returns a command that runs nginx with Root as its root folder (chroot), as the user that nginx has in a pod.
+// command returns a command that runs nginx with Root as its root folder (chroot). nginx runs as the same user as in a
+// pod.
 func (n *Nginx) command(args ...string) *exec.Cmd {
 	args = slices.Concat(n.limits, []string{"/usr/sbin/nginx", "-c", layout.ConfigFile}, args)
 	return &exec.Cmd{

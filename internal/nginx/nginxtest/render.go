@@ -31,8 +31,8 @@ func RenderWith(t *testing.T, yaml string, facts cache.Facts) cache.Config {
 	return config
 }
 
-// MemoryTier returns the lines of a spec for a memory tier. Its copies stay, and are fresh, for longer than any test
-// takes. fields are additional fields, such as "minUses: 2"; it may be "".
+// MemoryTier returns the lines of a spec for a memory tier. The copies in it stay there and can be served for longer
+// than any test runs. fields contains additional fields, such as "minUses: 2"; it may be "".
 func MemoryTier(fields string) string {
 	return "  memoryTier: {enabled: true, size: 64Mi, inactive: 10h, maxExtraAge: 10h, " + fields + "}\n"
 }
@@ -40,9 +40,10 @@ func MemoryTier(fields string) string {
 // waits matches the timeouts of nginx for its own servers and for pods.
 var waits = regexp.MustCompile(`(proxy_(?:connect|read|send)_timeout) (?:300ms|[123]s|10s);`)
 
-// Patient returns a configuration with which nginx waits for its own servers and for pods as long as a test does, so
-// that a busy machine is not mistaken for a pod that hangs.
+// Patient returns a configuration with which nginx waits for its own servers and for pods as long as a test waits. So a
+// busy machine does not look like a pod that hangs.
 func Patient(text string) string { return waits.ReplaceAllString(text, "$1 60s;") }
 
-// Hasty does what Patient does, but with five seconds. It is for tests in which something does not answer.
+// Hasty does the same as Patient, but nginx waits only five seconds. It is for tests in which a server or a pod does
+// not answer.
 func Hasty(text string) string { return strings.ReplaceAll(Patient(text), " 60s;", " 5s;") }

@@ -9,10 +9,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// source describes the text that a map builds from a request and compares with candidates. It consists of a digit for
-// each condition, the method if a candidate names a method, and the path. The digit is 1 if the request meets the
-// condition. The path is the last part, and no other part contains a space. So a request cannot use one part to
-// imitate another part.
+// source describes a text that a map makes from a request and compares with candidates. The text consists of a digit
+// for each condition, the method if a candidate names a method, and the path. A digit is 1 if the request meets the
+// condition. The path is the last part, and no other part contains a space. So one part of a request cannot look like
+// another part.
 type source struct {
 	conditions []conf.Expression
 	variables  map[routes.Pair][2]conf.Expression
@@ -88,8 +88,8 @@ func pathPattern(p routes.Path) string {
 	return quoted(strings.TrimSuffix(p.Value, "/")) + "(?:/(?s:.)*)?"
 }
 
-// condition returns a variable for a condition: it is 1 if an expression matches a regular expression, and 0
-// otherwise.
+// condition returns the variable for a condition. The variable is 1 if the value of the expression matches the regular
+// expression, and 0 otherwise.
 func (m *builder) condition(of conf.Expression, pattern string) conf.Expression {
 	key := string(of) + " " + pattern
 	if variable, ok := m.conditions[key]; ok {
@@ -107,8 +107,8 @@ func headerVariable(name string) conf.Expression {
 	return conf.Expression("$http_" + strings.ToLower(strings.ReplaceAll(name, "-", "_")))
 }
 
-// argumentPattern returns the regular expression for queries in which the first argument with a given name has a
-// given value. A client may encode any byte of the name and of the value. The API allows no empty value.
+// argumentPattern returns the regular expression for queries in which the first argument with a given name has a given
+// value. A client may encode any byte of the name and of the value. The API does not allow an empty value.
 func argumentPattern(q routes.Pair) string {
 	name := encoded(q.Name)
 	return "~^(?:(?!" + name + `(?:[=&]|\z))[^&]*&)*` + name + "=" + encoded(q.Value) + `(?:&|\z)`
@@ -122,9 +122,9 @@ func encoded(text string) string {
 		switch b {
 		case ' ':
 			forms = append(forms, "[+]")
-		case '%': // stands for itself if no two digits follow
+		case '%': // it means itself if two hexadecimal digits do not follow
 			forms = append(forms, "%(?![0-9A-Fa-f]{2})")
-		case '+', '&': // these have a meaning of their own
+		case '+', '&': // these have a special meaning in a query
 		default:
 			forms = append(forms, quoted(string(b)))
 		}

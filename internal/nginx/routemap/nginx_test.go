@@ -24,12 +24,13 @@ const (
 	secondPort = int32(20001)
 )
 
-// value returns the place of a candidate in the table.
+// value returns the position of a candidate's route in the table, and the position of its rule in the route.
 func value(c routes.Candidate) conf.Argument {
 	return conf.Literal(fmt.Sprintf("%d-%d", c.Route, c.Rule))
 }
 
-// serve starts an nginx whose answers contain the rule of a request, and the host and path that nginx has understood.
+// serve starts an nginx. Each answer contains the rule that nginx found for the request, and the request's host and
+// path as nginx read them.
 func serve(t *testing.T, table routes.Table) *nginxtest.Nginx {
 	t.Helper()
 	text, err := conf.Write(conf.Block{
@@ -59,7 +60,7 @@ func serve(t *testing.T, table routes.Table) *nginxtest.Nginx {
 	return n
 }
 
-// client asks an nginx over one connection.
+// client sends requests to an nginx over one connection.
 type client struct {
 	conn   io.Writer
 	reader *bufio.Reader
@@ -74,7 +75,8 @@ func dial(t *testing.T, n *nginxtest.Nginx, port int32) client {
 	return client{conn, bufio.NewReader(conn)}
 }
 
-// ask returns the rule that answers a request, and the request as nginx understands it. uri is the path and the query.
+// ask sends a request, and returns the rule that nginx found and the request as nginx read it. uri is the path and the
+// query.
 func (c client) ask(t *testing.T, r routes.Request, uri string) (rule string, understood routes.Request) {
 	t.Helper()
 	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, uri, r.Host)
@@ -104,23 +106,23 @@ func want(hosts []routes.VirtualHost, r routes.Request) string {
 	return ""
 }
 
-// pick has a choice of values.
+// pick makes random tables and requests.
 type pick struct{ *rand.Rand }
 
 func one[T any](p pick, of ...T) T { return of[p.IntN(len(of))] }
 
-// hosts are the patterns of the tables. Some are nginx's own words.
+// hosts are the host patterns in the tables. Some of them are also words of nginx's configuration.
 var hosts = []routes.Host{
 	"", "*.b.com", "*.a.b.com", "a.b.com", "c.a.b.com", "default", "include", "hostnames", "volatile",
 }
 
-// segments are the segments of the tables' paths, encoded as a client may write them.
+// segments are the segments of the paths in the tables, encoded as a client may write them.
 var segments = []string{
 	"a", "A", "b", "api", "API", "v1", "v2", "a.b", "a%20b", "%24x", "$x", "a+b", "a%2Bb", "%22", "'", "%5C", "%7B", "~",
 	"*", "(a)", "a|b", "%0A", "%0D%0A", "%FF", "%C3%BC", "default", "include", ";", "%23", "%3F", "@", "x=y", "",
 }
 
-// path returns the path of a request, and the same path decoded.
+// path returns the path of a request as a client writes it, and the decoded form of this path.
 func (p pick) path() (raw, decoded string) {
 	for range p.IntN(4) {
 		raw += "/" + one(p, segments...)
@@ -160,13 +162,13 @@ func (p pick) match() routes.Match {
 	}
 	if p.IntN(2) == 0 {
 		m.Method, m.Headers, m.Query = one(p, "", "GET", "POST"), p.pairs(), p.pairs()
-		isEmpty := func(p routes.Pair) bool { return p.Value == "" } // the API has none
+		isEmpty := func(p routes.Pair) bool { return p.Value == "" } // the API does not allow empty values
 		m.Headers, m.Query = slices.DeleteFunc(m.Headers, isEmpty), slices.DeleteFunc(m.Query, isEmpty)
 	}
 	return m
 }
 
-// table returns a table in which the hosts of a port have that number of rules.
+// table returns a table in which all hosts of a port together have the given number of rules.
 func (p pick) table(rules int) (t routes.Table) {
 	for i := range 4 {
 		r := routes.Route{Namespace: "team", Name: fmt.Sprintf("route-%d", i)}
@@ -191,7 +193,7 @@ func (p pick) table(rules int) (t routes.Table) {
 	return t
 }
 
-// request returns a request and its path and query as a client writes them.
+// request returns a request, and its path and query in the form in which a client writes them.
 func (p pick) request() (r routes.Request, uri string) {
 	uri, _ = p.path()
 	r = routes.Request{
@@ -212,7 +214,7 @@ func (p pick) request() (r routes.Request, uri string) {
 	return r, uri
 }
 
-// escape encodes a text for a query, with needless escapes now and then.
+// escape encodes a text for a query. Sometimes it also encodes bytes that need no encoding.
 func (p pick) escape(text string) string {
 	switch p.IntN(3) {
 	case 0:
@@ -228,7 +230,8 @@ func (p pick) escape(text string) string {
 	}
 }
 
-// TestRules compares the rule that nginx chooses with the table's, for tables with few and with many rules.
+// TestRules compares the rule that nginx chooses with the rule that routes.Find returns, for tables with few rules and
+// with many rules.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for rules, tables := range map[int]int{4: 10, 40: 10, 400: 5} {

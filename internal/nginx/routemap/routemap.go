@@ -5,13 +5,13 @@
 //
 //	$server_port ─▶ $host ─▶ segments of the path ─▶ a few regular expressions
 //
-// If a request meets no match in a map, it gets the map's default, which is the value of the next map.
+// If a request meets no match in a map, it gets the map's default. The default is the variable of the next map.
 //
 // nginx ignores case when it looks up the key of a map. Hosts can be keys, because $host is always in lower case.
-// Segments of paths are keys too, but they only select the next map. Regular expressions then compare everything that
-// must be equal.
+// Segments of paths are keys too, but they only select the next map. After that, regular expressions compare the exact
+// text.
 //
-// It may import routes and conf. A new kind of match becomes a condition, see condition.go.
+// The package may import routes and conf. A new kind of match becomes a condition; see condition.go.
 package routemap
 
 import (
@@ -45,15 +45,15 @@ func Maps(t routes.Table, value func(routes.Candidate) conf.Argument) conf.Block
 type builder struct {
 	value func(routes.Candidate) conf.Argument
 	block conf.Block
-	// count is the number of maps with candidates. It makes the names of variables unique.
+	// count is the number of maps with candidates. The names of variables contain it, so that they are unique.
 	count int
 	// conditions contains the variable of each condition, by condition.
 	conditions map[string]conf.Expression
-	// depth is the number of segments of a path that choose maps.
+	// depth is the number of path segments by which candidates are divided.
 	depth int
 }
 
-// none returns the default of a map that no other map follows.
+// none returns the default of a map after which no other map comes.
 func none() conf.Directive { return conf.D("default", conf.Literal("")) }
 
 // variable returns a new variable.
@@ -65,7 +65,7 @@ func (m *builder) variable() conf.Expression {
 // hosts adds the map for the virtual hosts of a port, and returns its variable.
 func (m *builder) hosts(port int32, hosts []routes.VirtualHost) conf.Expression {
 	variables := make([]conf.Argument, len(hosts))
-	for i := len(hosts) - 1; i >= 0; i-- { // Next is always a greater position
+	for i := len(hosts) - 1; i >= 0; i-- { // Next is always a position further back in the list
 		var next conf.Argument = conf.Literal("")
 		if n := hosts[i].Next; n >= 0 {
 			next = variables[n]
@@ -85,7 +85,7 @@ func (m *builder) hosts(port int32, hosts []routes.VirtualHost) conf.Expression 
 	return variable
 }
 
-// hostKey returns a host as the key of a map. A backslash precedes a host that is equal to the name of a parameter of
+// hostKey returns a host as the key of a map. It puts a backslash before a host that is also the name of a parameter of
 // the directive map.
 func hostKey(h routes.Host) conf.Literal {
 	if h == "default" || h == "include" {
@@ -94,8 +94,8 @@ func hostKey(h routes.Host) conf.Literal {
 	return conf.Literal(h)
 }
 
-// Sizes returns the directives that make room for the maps of many routes. nginx refuses a key that is longer than a
-// bucket; a host has up to 253 characters.
+// Sizes returns the directives that make the tables of nginx large enough for the maps of many routes. nginx refuses a
+// key that is longer than a bucket, and a host can have up to 253 characters.
 func Sizes() conf.Block {
 	return conf.Block{
 		conf.D("map_hash_max_size", conf.Literal("65536")),

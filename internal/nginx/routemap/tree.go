@@ -11,19 +11,20 @@ import (
 )
 
 const (
-	// few is the maximum number of candidates that one map compares without a division by the next segment of their
-	// paths.
+	// few is a number of candidates. If there are more, they are divided by the next segment of their paths, instead of
+	// being compared in one map.
 	few = 8
-	// maxDepth is the maximum number of segments of a path that choose maps.
+	// maxDepth is the maximum number of segments of a path by which candidates are divided.
 	maxDepth = 8
 )
 
 // candidates adds maps for candidates whose paths begin with the same segments, and returns the variable of the first
 // map. depth is the number of these segments. The candidates are in the order of precedence. next is the value for a
-// request that meets none of them.
+// request that matches none of the candidates.
 //
-// Many candidates are divided by their next segment. A candidate without such a segment comes after all candidates
-// with such a segment. If both match the path of a request, the candidate without the segment has the shorter path.
+// If there are many candidates, they are divided by their next segment. Candidates without a next segment come after
+// all candidates with a next segment. This is correct: if both match the path of a request, the candidate without the
+// segment has the shorter path.
 func (m *builder) candidates(of []routes.Candidate, depth int, next conf.Argument) conf.Argument {
 	if len(of) == 0 {
 		return next
@@ -54,7 +55,7 @@ func (m *builder) candidates(of []routes.Candidate, depth int, next conf.Argumen
 	return variable
 }
 
-// segment returns a segment of a path in lower case, as the key of a map. ok is false if the path has no such segment,
+// segment returns a segment of a path in lower case, for the key of a map. ok is false if the path has no such segment,
 // or if the segment cannot be a key.
 func segment(path string, at int) (key string, ok bool) {
 	parts := strings.Split(path, "/")[1:]
@@ -74,7 +75,7 @@ func segmentVariable(depth int) conf.Expression {
 	return conf.Expression(fmt.Sprintf("$route_segment_%d", depth))
 }
 
-// segments returns the maps that take segments out of the path of a request.
+// segments returns the maps that extract the segments of a request's path.
 func (m *builder) segments() (block conf.Block) {
 	for depth := range m.depth {
 		captured := fmt.Sprintf("captured_segment_%d", depth)

@@ -1,7 +1,7 @@
-// Package batch gathers requests for purges, so that many of them become one CachePurge.
+// Package batch gathers requests for purges, so that many requests become one CachePurge.
 //
-// It is pure, and imports the API's types and package purge only. A new limit on what one batch may contain belongs
-// in extent.go.
+// The package is pure, and imports only the API's types and package purge. A new limit on the content of a batch
+// belongs in extent.go.
 package batch
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// Key determines which requests can be gathered into one CachePurge: requests with the same key.
+// Key determines which requests can be gathered into one CachePurge. These are the requests with the same key.
 type Key struct {
 	// User is the user who sends the requests.
 	User                 string
@@ -22,7 +22,7 @@ type Key struct {
 	ByHost bool
 }
 
-// Member is a request in a batch. Its answer goes to Reply.
+// Member is a request in a batch. The answer to the request goes to Reply.
 type Member[R any] struct {
 	Target purge.Target
 	Reply  R
@@ -52,16 +52,16 @@ func (b Batch[R]) Halves() (first, second Batch[R]) {
 	return Batch[R]{b.Key, b.Members[:middle]}, Batch[R]{b.Key, b.Members[middle:]}
 }
 
-// Queue contains the batches that are not sent yet. Each key with requests has a sender, which calls Next until
-// nothing is left. A queue is not safe for concurrent use.
+// Queue contains the batches that are not sent yet. Each key with requests has a sender. The sender calls Next until no
+// batch is left. A queue is not safe for concurrent use.
 type Queue[R any] struct {
-	// Window is the minimum time for which a batch gathers requests. It gathers longer while its sender sends other
-	// batches.
+	// Window is the minimum time for which a batch gathers requests. The batch gathers for a longer time if its sender is
+	// still sending other batches.
 	Window time.Duration
 	lines  map[Key][]*open[R]
 }
 
-// open is a batch to which requests are added, with the extent of all its requests together.
+// open is a batch to which requests can be added, and the total extent of its requests.
 type open[R any] struct {
 	Batch[R]
 	extent extent
@@ -69,7 +69,7 @@ type open[R any] struct {
 }
 
 // Add adds a request to the last batch of its key, or to a new batch if the request does not fit. isFirst is true if
-// the key has no sender: the caller must then start one.
+// the key has no sender. The caller must then start one.
 func (q *Queue[R]) Add(key Key, m Member[R], now time.Time) (isFirst bool) {
 	if q.lines == nil {
 		q.lines = map[Key][]*open[R]{}
@@ -86,9 +86,9 @@ func (q *Queue[R]) Add(key Key, m Member[R], now time.Time) (isFirst bool) {
 	return !isThere
 }
 
-// Next removes the next batch of a key, and returns it. If this batch still gathers requests, Next returns no batch,
-// and wait is the time that is left. isOver is true if nothing is left: the sender ends, and the next request with
-// the key starts another sender.
+// Next removes the next batch of a key from the queue, and returns it. If this batch still gathers requests, Next
+// returns no batch, and wait is the time that is left. isOver is true if the key has no more batches. The sender must
+// then end, and the next request with the key starts a new sender.
 func (q *Queue[R]) Next(key Key, now time.Time) (b Batch[R], wait time.Duration, isOver bool) {
 	line := q.lines[key]
 	if len(line) == 0 {

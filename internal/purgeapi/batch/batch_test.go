@@ -22,7 +22,7 @@ func urls(n int) (t purge.Target) {
 
 func tags(list ...string) purge.Target { return purge.Target{Tags: list} }
 
-// TestGather checks which requests of one key become a batch.
+// TestGather checks which requests with the same key are put into one batch.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	all := purge.Target{Everything: true}
@@ -89,12 +89,12 @@ func TestWindow(t *testing.T) {
 	next(5, 0, 20*time.Millisecond, false)
 	q.Add(Key{}, Member[int]{tags("b"), 1}, at(10))
 	next(25, 2, 0, false)
-	if q.Add(Key{}, Member[int]{tags("c"), 2}, at(30)) { // while the two are being sent
+	if q.Add(Key{}, Member[int]{tags("c"), 2}, at(30)) { // while the sender sends the first two requests
 		t.Error("a second sender begins")
 	}
 	next(40, 0, 15*time.Millisecond, false)
 	q.Add(Key{}, Member[int]{purge.Target{Everything: true}, 3}, at(41))
-	next(42, 1, 0, false) // it cannot grow any more
+	next(42, 1, 0, false) // this batch is full and cannot grow any more
 	next(66, 1, 0, false)
 	next(67, 0, 0, true)
 	if !q.Add(Key{}, Member[int]{tags("d"), 4}, at(70)) {
@@ -102,7 +102,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestKeys checks that requests of different keys do not meet.
+// TestKeys checks that requests with different keys are never in the same batch.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	q := Queue[int]{}

@@ -25,7 +25,7 @@ func (e extent) plus(f extent) extent {
 // fits returns true if two targets can be in one CachePurge.
 func (e extent) fits(f extent) bool {
 	if e.everything || f.everything {
-		return e.everything && f.everything // two purges of everything have the effect of one
+		return e.everything && f.everything // two purges of everything have the same effect as one
 	}
 	both := e.plus(f)
 	return max(both.urls, both.prefixes, both.hosts, both.tags) <= purge.MaxItems && both.bytes <= purge.MaxText

@@ -22,8 +22,8 @@ const evictRetry = 5 * time.Second
 // Evict evicts a pod if the disruption budget allows it now. done is false if the budget does not allow it, or if the
 // pod has changed.
 func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done bool, err error) {
-	// The budget is checked first because client-go retries a refused eviction by itself, which would hold up other
-	// CacheNodes.
+	// The budget is checked first, because client-go retries a refused eviction. During these retries, other CacheNodes
+	// would have to wait.
 	budget := &policyv1.PodDisruptionBudget{}
 	if err := e.Get(ctx, client.ObjectKeyFromObject(e.CacheNode), budget); err != nil {
 		return false, client.IgnoreNotFound(err) // the operator recreates the budget, which triggers another pass
@@ -54,9 +54,9 @@ func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done
 	return true, nil
 }
 
-// evictAlone deletes a pod if the disruption budget in the spec allows the deletion. The operator uses it while the
-// PodDisruptionBudget allows no evictions, so nobody else can evict a ready pod at this time. A count of the pods on
-// the API server is therefore as exact as the status of the PodDisruptionBudget.
+// evictAlone deletes a pod if the disruption budget in the spec allows the deletion. The operator uses evictAlone while
+// the PodDisruptionBudget allows no evictions, so nobody else can evict a ready pod at this time. Counting the pods on
+// the API server is therefore as reliable as reading the status of the PodDisruptionBudget.
 func (e *Executor) evictAlone(ctx context.Context, pod *corev1.Pod, why string) (done bool, err error) {
 	pods := &corev1.PodList{}
 	name := e.CacheNode.Name

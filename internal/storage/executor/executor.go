@@ -1,6 +1,6 @@
-// Package executor carries out what package storage has planned. Each action is safe to repeat. An action names its
-// object by UID or version. An object that has changed since the decision stays as it is, and the next pass plans for
-// it again.
+// Package executor carries out what package storage has planned. Each action is safe to repeat. An action names the UID
+// or the resource version of its object. If the object has changed since the decision, the executor leaves it alone,
+// and the next pass makes a new plan for it.
 //
 // It imports storage, manifest and apply. For a new kind of action, add a method that is safe to repeat.
 package executor
@@ -32,7 +32,7 @@ type Executor struct {
 	CacheNode *v1alpha1.CacheNode
 	// Waiting says which pod waits for the disruption budget, and why; "" if no pod waits. The executor sets it.
 	Waiting string
-	// After is the time after which to try again; 0 means never. The executor sets it.
+	// After is the time after which the operator must try again; 0 means never. The executor sets it.
 	After time.Duration
 	// Released are the releases that were carried out completely. The executor sets it.
 	Released []storage.Release
@@ -46,8 +46,9 @@ func (e *Executor) again(after time.Duration) {
 
 func (e *Executor) applier() apply.Applier { return apply.Applier{Client: e.Client, Live: e.Live} }
 
-// Keep carries out the actions that keep pods running. A failure for one pod or volume does not stop the others. A
-// failure to create a scout, such as an exceeded quota, is only logged: the caches do not wait for scouts.
+// Keep carries out the actions that keep pods running. If an action fails for one pod or volume, the actions for the
+// others still follow. If a scout cannot be created, for example because a quota is exceeded, the error is only logged,
+// because the caches work without scouts.
 func (e *Executor) Keep(ctx context.Context, keep storage.Keep) error {
 	errs := []error{e.release(ctx, keep.Releases)}
 	for _, volume := range keep.Offer {
@@ -65,7 +66,8 @@ func (e *Executor) Keep(ctx context.Context, keep storage.Keep) error {
 	return errors.Join(errs...)
 }
 
-// Follow carries out the releases and the changes of volumes that the spec requires. The caller sets the replicas.
+// Follow carries out the releases and the changes of volumes that the spec requires. It does not set follow.Replicas;
+// the caller does.
 func (e *Executor) Follow(ctx context.Context, follow storage.Follow) error {
 	if err := e.release(ctx, follow.Releases); err != nil {
 		return err
@@ -79,7 +81,8 @@ func (e *Executor) Follow(ctx context.Context, follow storage.Follow) error {
 	return e.deleteVolumes(ctx, follow.Delete)
 }
 
-// TidyClaims deletes unwanted claims, asks for more space if a disk grew, and sets owners.
+// TidyClaims deletes unwanted claims, requests more space for claims whose disks have a larger size in the spec, and
+// sets owners.
 func (e *Executor) TidyClaims(ctx context.Context, follow storage.Follow) error {
 	for _, claim := range follow.Unwanted {
 		if err := e.deleteClaim(ctx, claim); err != nil {

@@ -22,9 +22,9 @@ func (e *Executor) release(ctx context.Context, releases []storage.Release) erro
 	return errors.Join(errs...)
 }
 
-// releaseOne takes claims from a pod. It removes the pod first, so that the pod is not recreated with the old claims.
-// The API server keeps a claim until its pod is gone. While the disruption budget does not allow the eviction, no
-// claim is deleted, and a later pass tries again.
+// releaseOne takes claims from a pod. It first creates the placeholders. It removes the pod before the claims, so that
+// the pod is not recreated with the old claims. Kubernetes keeps a deleted claim until its pod is gone. While the
+// disruption budget does not allow the eviction, no claim is deleted, and a later pass tries again.
 func (e *Executor) releaseOne(ctx context.Context, release storage.Release) error {
 	for _, volume := range release.Placeholders {
 		if _, _, err := e.applier().Apply(ctx, volume); err != nil {
@@ -75,8 +75,8 @@ func (e *Executor) deleteClaim(ctx context.Context, claim *corev1.PersistentVolu
 	return client.IgnoreNotFound(err)
 }
 
-// deletePod deletes a pod, whatever the budget says. If force is true, it does not wait for the kubelet, which may be
-// gone. done is false if the pod has been recreated since it was read.
+// deletePod deletes a pod without regard to the disruption budget. If force is true, the deletion does not wait for the
+// kubelet, which may be gone. done is false if the pod has been recreated since it was read.
 func (e *Executor) deletePod(ctx context.Context, pod *corev1.Pod, force bool) (done bool, err error) {
 	options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 	if force {

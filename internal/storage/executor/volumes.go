@@ -16,8 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// applyVolumes updates existing volumes, and then creates new volumes in order. It stops at a volume that somebody
-// else has created since the plan was made.
+// applyVolumes updates existing volumes, and then creates new volumes, in the order of the plan. It stops at a volume
+// that somebody else has created since the plan was made.
 func (e *Executor) applyVolumes(ctx context.Context, follow storage.Follow) error {
 	if len(follow.Create)+len(follow.Update) == 0 {
 		return nil
@@ -57,9 +57,9 @@ func (e *Executor) offer(ctx context.Context, volume *corev1.PersistentVolume) e
 	return nil
 }
 
-// deleteVolumes deletes volumes, except placeholders that are awaited. For this, isAwaited reads the claim of a
-// placeholder from the API server. The informer caches of volumes and claims are not updated at the same time, so a
-// claim may be missing in its cache for a moment.
+// deleteVolumes deletes volumes, except placeholders that a claim uses or may still use. To check this, isAwaited reads
+// the claim of a placeholder from the API server. The informer caches of volumes and claims are not updated at the same
+// time. So a claim that exists may be missing in the cache for a moment.
 func (e *Executor) deleteVolumes(ctx context.Context, volumes []*corev1.PersistentVolume) error {
 	for _, volume := range volumes {
 		awaited, err := e.isAwaited(ctx, volume)

@@ -1,6 +1,6 @@
-// Package reader reads the State from which package storage plans. It decides nothing: [storage.State.Needs] says
-// what to read in addition to what every plan needs. It imports storage, naming and Kubernetes' types. Another kind
-// of object that a plan depends on is read here.
+// Package reader reads the State from which package storage plans. It decides nothing: [storage.State.Needs] says what
+// to read in addition to what every plan needs. It imports storage, naming and Kubernetes' types. If a plan depends on
+// another kind of object, read these objects here.
 package reader
 
 import (
@@ -41,8 +41,8 @@ func (r Reader) More(ctx context.Context, s *storage.State) error {
 	return nil
 }
 
-// read reads nodes and classes as the cache's own objects, which nobody may change. A copy of them for every
-// CacheNode would cost more than everything else.
+// read reads what every plan needs. It does not copy the nodes and classes of the informer cache, so nobody may change
+// these objects. A copy for every CacheNode would cost more than everything else.
 func (r Reader) read(
 	ctx context.Context, s *storage.State, from client.Reader, ownClaims, ownVolumes client.ListOption,
 ) error {
@@ -74,7 +74,7 @@ func (r Reader) read(
 		s.Classes[classes.Items[i].Name] = &classes.Items[i]
 	}
 	if s.AreAllReady() {
-		return nil // no volume is missing, so the volumes of others need not be read
+		return nil // no volume is missing, so the foreign volumes need not be read
 	}
 	return r.foreignVolumes(ctx, s)
 }

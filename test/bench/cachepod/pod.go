@@ -1,4 +1,4 @@
-// Package cachepod starts an nginx with an agent beside it, as they are in a pod of a CacheNode.
+// Package cachepod starts nginx and an agent together, in the same way as in a pod of a CacheNode.
 package cachepod
 
 import (
@@ -43,14 +43,15 @@ type Pod struct {
 	Memory, Tier int64
 }
 
-// Start starts an agent and, as soon as there is a configuration, nginx. The pod has the disks disk1, disk2, and so on.
+// Start starts an agent. As soon as the agent has written a configuration, Start also starts nginx. The pod has the
+// disks disk1, disk2, and so on.
 func (p Pod) Start(l *lab.Lab, name string, site lab.Site, cgroup *lab.Cgroup, disks []lab.Disk) (*lab.Server, error) {
 	root, err := p.root(disks)
 	if err != nil {
 		return nil, err
 	}
-	// A process that becomes another user does not end when its parent ends. The shell stays root, so it ends with its
-	// parent, and all other processes of its PID namespace end with it.
+	// A process that changes its user does not end when its parent ends. The shell remains root, so it ends together with
+	// its parent. Then the kernel ends all other processes of the shell's PID namespace.
 	const as = "setpriv --reuid 101 --regid 101 --clear-groups "
 	return l.Start(name, site, cgroup, root, "sh", "-euc",
 		as+"env "+strings.Join(AgentEnv(len(disks)), " ")+" "+Agent+" run &\n"+
@@ -96,7 +97,7 @@ func (p Pod) root(disks []lab.Disk) (root lab.Root, err error) {
 	return root, nil
 }
 
-// revision returns the revision that the operator gives to the pods of the CacheNode, as JSON.
+// revision returns, as JSON, the revision that the operator gives to the pods of the CacheNode.
 func (p Pod) revision() (string, error) {
 	cacheNode, err := file.One("-", strings.NewReader(p.CacheNode))
 	if err != nil {

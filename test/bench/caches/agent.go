@@ -7,8 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// withAgent is a server that runs what a pod of a CacheNode runs: nginx, and the agent with its index of the cache.
-// The other servers with the operator's configuration run without an agent.
+// withAgent is a server that runs the same programs as a pod of a CacheNode: nginx, and the agent with its index of the
+// cache. The other servers with the operator's configuration run without an agent.
 type withAgent struct{}
 
 func (withAgent) String() string { return "agent" }

@@ -27,8 +27,8 @@ func newLab(t *testing.T) *lab.Lab {
 	return l
 }
 
-// TestDisksInMemory checks that such a disk has all its memory from the start: what a server writes to it must not take
-// the server's own.
+// TestDisksInMemory checks that a disk in memory gets all its memory from the start. So the data that a server writes
+// to the disk takes no memory from the server itself.
 func TestDisksInMemory(t *testing.T) {
 	l := newLab(t)
 	if err := l.InMemory(smallest); err != nil {
@@ -49,7 +49,7 @@ func TestDisksInMemory(t *testing.T) {
 	}
 }
 
-// TestDisksThatSeek checks that a read of such a disk waits, and that it does not once the limit is lifted.
+// TestDisksThatSeek checks that a read from a disk with a limited speed takes the time of a seek.
 func TestDisksThatSeek(t *testing.T) {
 	if os.Getenv("CACHENODE_TEST_LONG") == "" {
 		t.Skip("it judges how long a read takes: " +
@@ -79,7 +79,7 @@ func TestDisksThatSeek(t *testing.T) {
 		t.Fatal(err)
 	}
 	var waited time.Duration
-	for end := time.Now().Add(10 * time.Second); waited < 200*time.Millisecond; { // until the program has the speed
+	for end := time.Now().Add(10 * time.Second); waited < 200*time.Millisecond; { // until seek uses the new speed
 		if time.Now().After(end) {
 			t.Fatalf("a read took %s, want a seek of 200 ms", waited)
 		}
@@ -92,7 +92,7 @@ func TestDisksThatSeek(t *testing.T) {
 		}
 		waited = time.Since(begun)
 	}
-	if err := cgroup.Throttle(lab.Speed{}); err != nil { // or the end of the test waits for seeks
+	if err := cgroup.Throttle(lab.Speed{}); err != nil { // otherwise, the end of the test would wait for seeks
 		t.Fatal(err)
 	}
 }

@@ -40,7 +40,7 @@ const (
 	cpus = 2
 )
 
-// conditions contains the settings that are the same for all servers of a case.
+// conditions contains the settings that all servers of a case have in common.
 type conditions struct {
 	nginxRoot, peersRoot, plugin   string
 	diskMebibytes, memoryMebibytes int64
@@ -190,8 +190,8 @@ type bench struct {
 	scenario
 	conditions
 	duration time.Duration
-	// shares defines the fixed rates at which each server is measured in addition. Each share is multiplied by the rate
-	// that the server has just served without a fixed rate.
+	// shares defines the fixed rates of the additional measurements of each server. Each rate is a share of the rate that
+	// the server has just served without a fixed rate.
 	shares []float64
 	// origin, client and rate are the paths of the programs test/origin, test/client and test/bench/rate.
 	origin, client, rate string
@@ -212,14 +212,15 @@ func (b *bench) setConditions() {
 	for _, load := range b.loads {
 		b.connections += int64(load.Connections)
 	}
-	// By default, the disks have eight times the size of the objects, and at least 1 GiB each. This is twice the space
-	// that the objects and as many misses take, because an object can take two blocks: it is a little larger than one
-	// block. An object smaller than 4 KiB counts as 4 KiB, because it takes a block and an inode.
+	// By default, the disks have eight times the size of the objects, and at least 1 GiB each. An object with its header
+	// is a little larger than a block, so it can take two blocks. The objects and the same number of misses therefore take
+	// up to four times the size. The disks have twice this space. An object smaller than 4 KiB counts as 4 KiB, because it
+	// takes a block and an inode.
 	b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*8, 1024)
 	if b.full { // room for 2.5 times the objects, each of which takes a block and a half
 		b.diskMebibytes = b.size * int64(b.count) / disks >> 20 * 5
 	}
-	if b.inMemory { // there are no misses, and the disks take memory
+	if b.inMemory { // without misses, smaller disks are enough, and they take less memory
 		b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*4/3, 1100)
 	}
 	declared := cmp.Or(b.declared, b.diskMebibytes)

@@ -75,8 +75,8 @@ func (n nginx) Start(
 	return l.Start(n.name, site, cgroup, root, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
 }
 
-// byHand returns a function that returns a configuration as people write it without an operator. With pools, this is
-// the article's configuration. Without pools, it is the same configuration without thread pools.
+// byHand returns a function that returns a configuration as people write it without an operator. If pools is true, this
+// is the article's configuration. If pools is false, it is the same configuration without thread pools.
 func byHand(pools bool) func(conditions) (configuration, error) {
 	return func(c conditions) (configuration, error) {
 		var b strings.Builder
@@ -138,8 +138,7 @@ spec:
 `, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media, cache, health)
 }
 
-// renderCacheNode returns what the operator renders from a CacheNode: the configuration, and the size of the memory
-// tier.
+// renderCacheNode returns the configuration and the size of the memory tier that the operator renders from a CacheNode.
 func renderCacheNode(c conditions, cacheNode string) (configuration, error) {
 	text, err := render(c, cacheNode, "conf")
 	if err != nil {

@@ -74,8 +74,8 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	return record.Write(out, b.name, r)
 }
 
-// answered returns the median of a figure over the rounds in which a load was answered, written with format. It
-// returns "no answer" if the load was answered in at most half of the rounds.
+// answered returns the median of a figure over the rounds in which the server answered a load, as a text with the given
+// format. If the server answered the load in at most half of the rounds, it returns "no answer".
 func answered(samples []result.Sample, load int, format string, figure func(result.Sample) float64) string {
 	median, ok := result.Answered(samples, load, figure)
 	if !ok {

@@ -42,7 +42,7 @@ const (
 func (b *bench) warmUp(r *running) (err error) {
 	switch b.begins {
 	case longUse:
-		if !b.full { // filling full disks has used the memory, and they have no room for more misses at full speed
+		if !b.full { // full disks have no room for misses at full speed, and filling them has already filled the memory
 			_, err = b.ask(r, 2*warmUpTime)
 		}
 	case cold:
@@ -125,8 +125,8 @@ func (b *bench) sample(r *running) (s result.Sample, err error) {
 	return s, b.fetch(r.site, 0, min(b.count, 50)) // checks every byte, of the hot object too
 }
 
-// closedLoop measures a server with clients that send the next request of a connection as soon as they have the last
-// response.
+// closedLoop measures a server with clients that send the next request of a connection as soon as the previous response
+// is complete.
 func (b *bench) closedLoop(r *running) (s result.Sample, err error) {
 	before, err := r.process.Use()
 	if err != nil {
@@ -163,9 +163,9 @@ func (b *bench) closedLoop(r *running) (s result.Sample, err error) {
 	return s, b.checkOrigin(s, requests)
 }
 
-// checkOrigin returns an error if too many or too few requests went to the origin. In a case without misses, at most
-// 1% of the random requests may go to the origin. In a case with misses, 8 to 16% of all requests must; with full
-// disks, there is no maximum.
+// checkOrigin returns an error if too many or too few requests went to the origin. In a case without misses, at most 1%
+// of the random requests may go to the origin. In a case with misses, 8 to 16% of all requests must go to the origin.
+// With full disks, there is no maximum.
 func (b *bench) checkOrigin(s result.Sample, requests int64) error {
 	if random := s.Loads[0].Requests; !b.misses && s.Origin > random/100 {
 		return fmt.Errorf("%d of %d random requests went to the origin, and all objects should be in the cache",

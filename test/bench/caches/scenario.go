@@ -43,7 +43,7 @@ type scenario struct {
 	reference string
 }
 
-// disksAbout describes the disks.
+// disksAbout returns a description of the disks.
 func (s scenario) disksAbout() string {
 	switch {
 	case s.inMemory:
@@ -70,7 +70,7 @@ func mixed(name string, size int64, count int, memory int64, seconds int) scenar
 	}
 }
 
-// large reduces the number of clients, because 200 objects of 16 MiB keep three disks busy for half a minute.
+// large returns the case s with fewer clients, because 200 objects of 16 MiB keep three disks busy for half a minute.
 func large(s scenario) scenario {
 	s.loads[0].Connections, s.loads[1].Connections = 30, 10
 	return s
@@ -84,8 +84,8 @@ func fast(name string, size int64, count int, memory int64, load lab.Load) scena
 	}
 }
 
-// both returns a case on disks in memory with two loads at the same time: random load over all objects, and a hot
-// load of as many clients that request one object.
+// both returns a case on disks in memory with two loads at the same time: random load over all objects, and a hot load
+// on one object. Both loads have the same number of clients.
 func both(name string, size int64, count int) scenario {
 	s := fast(name, size, count, 300, lab.Random("random", 50, count, size))
 	s.loads = append(s.loads, lab.One("hot", 50, hot(size)))
@@ -133,16 +133,16 @@ func aged(s scenario) scenario {
 	return s
 }
 
-// admitted returns the case s, with two requests for each object when the caches are filled. After these requests,
-// servers that store an object only at its second request have stored all objects too.
+// admitted returns the case s with a change: each object is requested twice when the caches are filled. So servers that
+// store an object only at its second request have also stored all objects.
 func admitted(s scenario) scenario {
 	s.twice = true
 	return s
 }
 
-// tail returns a case on full disks. Its load requests ten times as many different objects as the caches were filled
-// with. The object of rank n is requested 1/n times as often as the first object. So many objects are requested once,
-// and are not requested again soon.
+// tail returns a case on full disks. Its load requests ten times as many different objects as were requested to fill
+// the caches. The object of rank n is requested 1/n times as often as the first object. So many objects are requested
+// only once for a long time.
 func tail(name string, size int64, count, connections int) scenario {
 	s := zipf(name, size, count, connections)
 	s.full, s.twice, s.loads = true, true, []lab.Load{lab.Zipf("tail", connections, 10*count, 0, size)}
@@ -152,8 +152,8 @@ func tail(name string, size int64, count, connections int) scenario {
 const kibi, mebi = 1 << 10, 1 << 20
 
 var scenarios = map[string][]scenario{
-	// As in the article, the objects of 4 MiB do not fit into memory. A hit takes longer than in the other cases, so a
-	// measurement also takes longer.
+	// As in the article, the objects of 4 MiB do not fit into memory. A hit takes longer than in the other cases, so the
+	// duration of a measurement is longer too.
 	"article": {func() scenario {
 		s := mixed("article-4m", 4*mebi, 500, 700, 80)
 		s.reference = "the article's own, thread pools against none: 9 times the throughput; " +

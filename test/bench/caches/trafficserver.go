@@ -9,8 +9,8 @@ import (
 
 // trafficServer is Debian's Apache Traffic Server with a cache file on each disk.
 type trafficServer struct {
-	// promotes is true if the plugin cache_promote is loaded, which stores an object at its second request. The plugin
-	// remembers the last 160,000 objects, ten times the number of objects in the cases of 64 KiB.
+	// promotes is true if Traffic Server loads the plugin cache_promote, which stores an object at its second request. The
+	// plugin remembers the last 160,000 objects, ten times the number of objects in the cases with objects of 64 KiB.
 	promotes bool
 }
 
@@ -31,12 +31,12 @@ func (t trafficServer) About() string {
 
 func (trafficServer) Preparation(object int64) lab.Preparation { return lab.Prepared(object) }
 
-// memoryOfTrafficServer returns the fragment size and the size of the RAM cache, both in bytes. The RAM cache gets
-// 90% of the cgroup's memory, minus the buffers of the connections, minus 100 MiB for everything else. It gets at
-// least a sixteenth of the memory. In a trial, Traffic Server used 95 MiB for everything else. For each connection,
-// it used buffers of 1.6 times the size of an object, or of 2.6 fragments if an object is larger than a fragment.
-// With less than 500 MiB of memory, fragments are smaller, because the buffers for 200 objects of 1 MiB would not
-// fit.
+// memoryOfTrafficServer returns the fragment size and the size of the RAM cache, both in bytes. The RAM cache gets 90%
+// of the cgroup's memory, minus the buffers of the connections, minus 100 MiB for everything else. It gets at least a
+// sixteenth of the memory. In a trial, Traffic Server used 95 MiB for everything else. The buffers of each connection
+// took 1.6 times the size of an object. If an object was larger than a fragment, they took 2.6 times the size of a
+// fragment. With less than 500 MiB of memory, fragments are smaller, because the buffers for 200 objects of 1 MiB would
+// not fit.
 func memoryOfTrafficServer(c conditions) (fragment, ram int64) {
 	const others = 100 << 20
 	limit, buffers := c.memoryMebibytes<<20, c.connections*c.object*16/10

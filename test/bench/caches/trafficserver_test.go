@@ -2,7 +2,8 @@ package main
 
 import "testing"
 
-// TestMemoryOfTrafficServer checks that Traffic Server gets most of the memory that its connections leave in each case.
+// TestMemoryOfTrafficServer checks, for each case, that Traffic Server's RAM cache gets most of the memory that its
+// connections do not need.
 func TestMemoryOfTrafficServer(t *testing.T) {
 	const others = 100 << 20
 	for _, group := range scenarios {

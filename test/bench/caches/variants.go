@@ -11,8 +11,9 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// variants are the servers that the group of cases "tuning" compares with ours. Most of them run the operator's
-// configuration with one change. The defaults of the operator were chosen from such measurements (docs/adr).
+// variants are the servers that the group of cases "tuning" compares with the server ours, which runs the operator's
+// configuration. Most variants run this configuration with one change. The operator's defaults were chosen by such
+// measurements (see docs/adr).
 var variants = []nginx{
 	variant("threads-16", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=16"),
 	variant("threads-32", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=32"),
@@ -90,8 +91,8 @@ func oneFolder() nginx {
 	return v
 }
 
-// sendBuffer returns [threads] with a send buffer that holds a whole object of 1 MiB as soon as a connection is open.
-// By default, the kernel begins with a buffer of 16 KiB.
+// sendBuffer returns [threads] with a larger send buffer. From the start of a connection, the buffer has room for a
+// whole object of 1 MiB. By default, the kernel begins with a buffer of 16 KiB.
 func sendBuffer() nginx {
 	v := threads
 	v.name, v.about = "send-buffer", "the operator's, with net.ipv4.tcp_wmem of 2 MiB from the start"
@@ -133,7 +134,7 @@ func prepared(args ...string) func(object int64) lab.Preparation {
 	}
 }
 
-// on returns n with another preparation of its disks.
+// on returns a copy of n with another preparation of its disks.
 func (n nginx) on(preparation func(object int64) lab.Preparation, name, disks string) nginx {
 	v := n
 	v.name, v.disks, v.preparation = name, disks, preparation
@@ -168,15 +169,15 @@ func withTier(name, fields string) nginx { return with(name, threadsMode, "memor
 // threadsMode is the field io of the spec, with the mode that the operator chooses for slow disks by default.
 const threadsMode = "io: {mode: Threads}"
 
-// threads is ours with thread pools and a memory tier, whatever the media of the disks is.
+// threads is ours with thread pools and a memory tier, for disks of any media.
 var threads = with("threads", threadsMode)
 
 func variant(name, pattern, replacement string) nginx {
 	return threads.changed(name, threads.about, pattern, replacement)
 }
 
-// changed returns n with each match of pattern in its configuration replaced. Its server does not start if nothing
-// matches pattern.
+// changed returns a copy of n in whose configuration each match of pattern is replaced. If nothing matches the pattern,
+// the server does not start.
 func (n nginx) changed(name, about, pattern, replacement string) nginx {
 	v := n
 	v.name, v.about = name, fmt.Sprintf("%s with %q for %s", about, replacement, pattern)
@@ -195,13 +196,14 @@ func (n nginx) changed(name, about, pattern, replacement string) nginx {
 // noTier is [threads] without a memory tier.
 var noTier = withTier("no-memory-tier", "enabled: false")
 
-// copying returns [noTier] with thread pools that read files into buffers, instead of sending them with sendfile.
+// copying returns [noTier] with thread pools that read files into buffers. nginx then sends the buffers instead of
+// using sendfile.
 func copying(name, buffers string) nginx {
 	return noTier.changed(name, noTier.about, "read_ahead 1m", "read_ahead 1m; sendfile off; output_buffers "+buffers)
 }
 
-// manyWorkers returns ours with n workers for each CPU. The workers read files into buffers themselves, instead of
-// leaving reads to a thread pool.
+// manyWorkers returns ours with n workers for each CPU and without thread pools. The workers themselves read files into
+// buffers.
 func manyWorkers(n int) nginx {
 	return with(fmt.Sprintf("workers-%d", n*cpus), fmt.Sprintf("io: {mode: Workers, workersPerCPU: %d}", n))
 }

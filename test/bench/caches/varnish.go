@@ -26,7 +26,8 @@ func (v varnish) About() string {
 }
 
 // Preparation returns the preparation of [lab.Prepared] with a smaller read-ahead. Varnish reads files through page
-// faults, and each page fault reads as many bytes as the read-ahead, so a read-ahead of 4 MiB would be too large.
+// faults, and each page fault reads as many bytes as the read-ahead setting. So a read-ahead of 4 MiB would be too
+// large.
 func (v varnish) Preparation(object int64) lab.Preparation {
 	p := lab.Prepared(object)
 	p.ReadAhead = 512

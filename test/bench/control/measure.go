@@ -19,7 +19,7 @@ type sample struct {
 	Converged float64 `json:"convergedSeconds"`
 	Calls     calls   `json:"converging"`
 	// CPU is the operator's processor time in seconds from its start until it is idle. Memory is its resident memory in
-	// MiB after it has then been idle for a while.
+	// MiB at the end of the following idle period.
 	CPU    float64 `json:"cpuSeconds"`
 	Memory float64 `json:"residentMebibytes"`
 	// Empty is the operator's resident memory in MiB when there are no CacheNodes.
@@ -28,11 +28,11 @@ type sample struct {
 	// period, in percent of one processor.
 	Idle    calls   `json:"idle"`
 	IdleCPU float64 `json:"idleCPUPercent"`
-	// Restarted is the time in seconds that a restarted operator takes to check all objects, when no object needs a
-	// change.
+	// Restarted is the time in seconds that a restarted operator takes to check all objects. In this measurement, no
+	// object needs a change.
 	Restarted    float64 `json:"restartedSeconds"`
 	RestartCalls calls   `json:"restart"`
-	// Edited is the time in seconds from an edit of a CacheNode until the operator first writes the StatefulSet. The
+	// Edited is the time in seconds from an edit of a CacheNode until the operator's first write of its StatefulSet. The
 	// edit takes place while the operator is busy after another restart. EditedBusy is the time in seconds from the edit
 	// until the operator is idle.
 	Edited     float64 `json:"editedDuringRestartSeconds"`
@@ -67,7 +67,7 @@ type measurement struct {
 	sample  sample
 }
 
-// while starts the operator, calls f, and stops the operator when f returns.
+// while starts the operator, calls f, and stops the operator after f has returned.
 func (m *measurement) while(f func(*process) error) error {
 	m.starts++
 	p, err := start(m.binary, m.server.kubeconfig, filepath.Join(m.dir, fmt.Sprintf("log-%d", m.starts)))

@@ -53,7 +53,7 @@ func serve(dir string) (s *server, err error) {
 		return nil, err
 	}
 	s.env.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog).
-		Set("audit-log-maxsize", "10000").             // megabytes, so that nothing is rotated away
+		Set("audit-log-maxsize", "10000").             // in megabytes; large enough that the log is never rotated
 		Set("service-cluster-ip-range", "10.0.0.0/16") // enough for all Services
 	config, err := s.env.Start()
 	if err != nil {
@@ -113,13 +113,13 @@ type calls struct {
 	Writes  map[string]int `json:"writes"`
 	// Total is the sum of the numbers in Writes.
 	Total int `json:"totalWrites"`
-	// Failed is the number of requests that were answered with an error, except the status codes 404 and 409: the
-	// operator gets these two in normal operation.
+	// Failed is the number of requests that were answered with an error. The status codes 404 and 409 do not count,
+	// because they occur in normal operation.
 	Failed int `json:"failed"`
 	last   time.Time
 }
 
-// each calls f with each event of the audit log that refers to an object of the API.
+// each calls f for each event of the audit log that refers to an object of the API.
 func (s *server) each(f func(auditv1.Event)) error {
 	text, err := os.ReadFile(s.auditLog)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Command disks measures what a hit costs on disks that are prepared in different ways: the number of reads, and the
-// space that an object takes on the disk and in the page cache. nginx runs with the operator's configuration, without
-// a memory tier. The page cache is empty before the hits, and each object is requested once. It needs Linux and root.
+// Command disks measures the cost of a hit on disks that are prepared in different ways. It measures the number of
+// reads, and the space that an object takes on the disk and in the page cache. nginx runs with the operator's
+// configuration, without a memory tier. The page cache is empty before the hits, and each object is requested once. It
+// needs Linux and root.
 package main
 
 import (
@@ -149,8 +150,8 @@ func measure() (rows []row, err error) {
 	return rows, table.Flush()
 }
 
-// price contains what an object costs: the reads of a hit, the space on the disk in bytes, and the memory after the
-// hit in bytes.
+// price contains the cost of an object: the number of reads for a hit, the space on the disk in bytes, and the memory
+// after the hit in bytes.
 type price struct {
 	reads         float64
 	space, memory int64
@@ -207,8 +208,8 @@ func cost(p lab.Preparation, readAhead string, size, count int64) (_ price, err 
 	}, err
 }
 
-// counters contains the number of reads from the disk so far, the memory that the cache uses now in bytes, and the
-// number of requests to the origin so far.
+// counters contains the number of reads from the disk and the number of requests to the origin, both counted so far.
+// memory is the memory that the cache uses now, in bytes.
 type counters struct{ reads, memory, asked int64 }
 
 func (c *cache) look() (n counters, err error) {

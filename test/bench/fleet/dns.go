@@ -100,8 +100,8 @@ func (b *bench) queries(site lab.Site) (int, error) {
 // every two seconds.
 const atRest = 31 * time.Second
 
-// rest measures nginx without requests. It returns the number of DNS queries a second, which is 0 if the
-// configuration contains no names, and the processor time of the workers in milliseconds a second.
+// rest measures nginx without requests. queries is the number of DNS queries a second; 0 if the configuration contains
+// no names. cpu is the processor time of the workers in milliseconds a second.
 func (b *bench) rest(server *lab.Server, site lab.Site, names bool) (queries, cpu float64, err error) {
 	first := 0
 	if names {

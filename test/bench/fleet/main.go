@@ -1,7 +1,8 @@
 // Command fleet measures how much more a request costs if another pod has the object. There are two pods, and clients
-// send all requests to one of them. The command compares two cases: the object is on the disk of this pod, or a hop
-// to the other pod is needed. For CacheNode, it also measures a hot object of the other pod that this pod has in
-// memory. It measures CacheNode, Varnish with a shard director, and Traffic Server. It needs Linux and root.
+// send all requests to the first pod. The command compares two cases: the object is on the disk of the first pod, or it
+// is on the other pod, so that a hop is needed. For CacheNode, it also measures a hot object that belongs to the other
+// pod but of which the first pod has a copy in memory. It measures CacheNode, Varnish with a shard director, and
+// Traffic Server. It needs Linux and root.
 package main
 
 import (
@@ -29,8 +30,9 @@ const (
 	memoryMebibytes, diskMebibytes, connections = 700, 600, 16
 	// cpus is the number of processors for which a pod is configured.
 	cpus = 2
-	// processors is the processor time that a pod may use, in processors. Two pods with this limit and their clients fit
-	// on two processors. So a hop costs the pod that clients ask as much as on a node of its own.
+	// processors is the limit of a pod's processor time, in processors. Two pods with this limit and their clients fit on
+	// two processors and do not slow each other down. So a hop costs the first pod as much as if each pod had a node of
+	// its own.
 	processors = 0.5
 )
 
@@ -111,14 +113,14 @@ type bench struct {
 	certificates map[string][]byte
 }
 
-// pod is one of two servers.
+// pod is one of the two servers of a system.
 type pod struct {
 	site   lab.Site
 	server *lab.Server
 }
 
-// hop is one case of the measurement: objects of one size, which clients reach in one way (local, hop or memory).
-// asked is the pod to which clients send requests, and other is the other pod.
+// hop is one case of the measurement: objects of one size, which are served in one way (local, hop or memory). asked is
+// the pod to which clients send requests, and other is the other pod.
 type hop struct {
 	system, way  string
 	size         int64
@@ -207,15 +209,15 @@ func (b *bench) startOrigin(name string, site lab.Site) (*lab.Server, error) {
 	return origin, b.Await(site, origin, lab.OriginPort)
 }
 
-// fill requests objects of one size from the first pod until both pods have the objects that they own. Then it adds
-// the cases to measure.
+// fill requests objects of one size from the first pod until each pod has the objects that it owns. Then it adds the
+// cases to measure.
 func (b *bench) fill(s system, size int64, count int, pods [2]pod) error {
 	var all []string
 	for i := range count {
 		all = append(all, fmt.Sprintf("/objects/%d/%d", size, i))
 	}
 	by := map[string][]string{}
-	for range 3 { // with a memory tier, the first answers are copied
+	for range 3 { // with a memory tier, the first requests copy objects into memory
 		answers, err := b.fetch(pods[0].site, all)
 		if err != nil {
 			return err
@@ -274,7 +276,7 @@ func (b *bench) measure(h hop, round int) error {
 		Name: h.way, Connections: connections,
 		Lua: `paths = paths or {"` + strings.Join(h.paths, `","`) + `"}; return paths[math.random(#paths)]`,
 	}
-	if _, err := b.ask(h, load, 2*time.Second); err != nil { // so that a hot object is copied into memory
+	if _, err := b.ask(h, load, 2*time.Second); err != nil { // copies a hot object into memory
 		return err
 	}
 	before, err := h.used()

@@ -25,8 +25,7 @@ import (
 // manyDisks is the number of disks of each pod in the measurement of many pods.
 const manyDisks = 3
 
-// sizes measures the configurations for several numbers of pods. Only one pod runs, with the configuration of the
-// first pod.
+// sizes measures the configurations for several numbers of pods. Only the first pod of each configuration really runs.
 func sizes(counts string, rounds, seconds int, out string) (err error) {
 	s := result.FleetSizes{Rounds: rounds, Disks: manyDisks}
 	for word := range strings.SplitSeq(counts, ",") {
@@ -217,8 +216,8 @@ func memory(server *lab.Server) (worker, all float64, err error) {
 	return worker, all, nil
 }
 
-// manyPods returns the configuration that the first of many pods renders. With names, it contains the names of the
-// pods; otherwise, it contains their addresses.
+// manyPods returns the nginx configuration of the first of many pods. If names is true, the configuration contains the
+// names of the pods; otherwise, it contains their addresses.
 func manyPods(pods int, names bool) (string, error) {
 	cacheNode, err := file.One("-", strings.NewReader(fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode

@@ -58,7 +58,7 @@ var systems = []system{
 	},
 }
 
-// ours returns the function configure of a system whose pods are pods of a CacheNode. fields contains fields of the
+// ours returns the function configure for a system whose pods belong to a CacheNode. fields contains fields of the
 // spec, and disk contains fields of the disk, both as YAML.
 func ours(fields, disk string) func(*bench, int, [2]string, lab.Disk) (lab.Root, []string, error) {
 	text := fmt.Sprintf(`{apiVersion: cachenode.io/v1alpha1, kind: CacheNode, metadata: {name: edge, namespace: default},
@@ -151,7 +151,7 @@ sub vcl_deliver {
 	return root, []string{
 		"varnishd", "-F", "-T", "none", "-j", "none", "-n", "/run/varnish",
 		"-a", fmt.Sprintf("0.0.0.0:%d", lab.Port), "-f", "/tmp/cache.vcl", "-p", "thread_pools=2", "-p", "thread_pool_min=50",
-		// Varnish stores a response that it passes on in the storage Transient, as a whole.
+		// If Varnish passes a response on without caching it, it stores the whole response in the storage Transient.
 		"-s", fmt.Sprintf("malloc,%dM", memoryMebibytes/3), "-s", fmt.Sprintf("Transient=malloc,%dM", memoryMebibytes/2),
 	}, nil
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// place maps the name of a case to its result in a later run, on this or on another machine. Only the table that
-// elsewhereTable returns shows these results.
+// place contains the results of one later run, on the same or on another machine, by the names of the cases. Only the
+// table that elsewhereTable returns shows these results.
 type place map[string]document
 
 // title returns the header of a column: the day of the measurement, the number of rounds and, if it is known, the

@@ -11,7 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// measured writes a result of the case fast-64k-random into a folder, with CacheNode's rates against 100 of others.
+// measured writes a result of the case fast-64k-random into a folder. CacheNode has the given rates, one for each
+// round, and nginx has the rate 100 in each round.
 func measured(t *testing.T, folder, date string, rates ...float64) {
 	t.Helper()
 	samples := map[string][]result.Sample{}
@@ -35,7 +36,8 @@ func measured(t *testing.T, folder, date string, rates ...float64) {
 	}
 }
 
-// TestElsewhere checks that a row shows what other machines had, and that a case that none has is left out.
+// TestElsewhere checks that a row shows the ratios of the later runs, and that a case that no later run has measured is
+// left out.
 func TestElsewhere(t *testing.T) {
 	folder := t.TempDir()
 	measured(t, folder, "2026-11-23T01:02:03Z", 130, 140, 150)
@@ -44,7 +46,7 @@ func TestElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range append(rows, gainRows...) { // the table looks at all of them
+	for _, row := range append(rows, gainRows...) { // the table needs all these results
 		if _, ok := r.byName[row.result]; !ok {
 			r.byName[row.result] = document{Date: "2026-11-23", Commit: "0123456789ab"}
 		}

@@ -67,8 +67,8 @@ func sizes(f result.Fleet) (list []int64) {
 	return slices.Compact(list)
 }
 
-// fleetLine returns the table's row for a system and objects of one size; nil if the row was not measured. If the
-// system serves a hot copy from memory, the columns of the hop contain the figures for the copy.
+// fleetLine returns the table's row for a system and objects of one size; nil if this case was not measured. If the
+// first pod of the system serves a hot copy from memory, the columns of the hop contain the figures of this copy.
 func fleetLine(f result.Fleet, system string, size int64) []string {
 	of := func(way string, figure func(result.Hop) float64) (values []float64) {
 		for _, s := range f.Samples {

@@ -7,15 +7,15 @@ import (
 )
 
 // goal is the minimum of a ratio between CacheNode and another server, for one load of a result. The ratio is
-// CacheNode's requests per second, divided by the requests per second of server. The goal is reached if the ratio is
-// least or more.
+// CacheNode's requests per second, divided by the other server's requests per second. The field least contains the
+// minimum. The goal is reached if the ratio is not smaller.
 type goal struct {
 	label, result string
 	load          int
 	server        string
 	least         float64
 	// atRate is the index of a fixed rate in the result; nil to compare requests per second. At a fixed rate, the ratio is
-	// the p99 of server, divided by CacheNode's p99.
+	// the other server's p99, divided by CacheNode's p99.
 	atRate *int
 }
 
@@ -51,7 +51,7 @@ var goals = []goal{
 	{"hard disks, 64 KiB, mix with misses", "zipf-64k-used", 0, varnish, 1, nil},
 }
 
-// ratio returns the measured ratio of the goal. goalTable compares it with least.
+// ratio returns the measured ratio of the goal. goalTable compares this ratio with the field least.
 func (g goal) ratio(d document) (result.Ratio, error) {
 	ratio, ok := against(d, g.server, g.load)
 	if g.atRate != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// made writes a result with figures of three rounds for each server, and a page with text, into a folder.
+// made creates a folder, and writes a result and a page into it. The result contains the given rates of each server,
+// one rate for each round.
 func made(t *testing.T, rates map[string][]float64, page string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -114,7 +115,7 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// TestGoal checks the sign of both kinds of goals: more requests are better, and a shorter latency is.
+// TestGoal checks both kinds of ratios: a ratio grows if CacheNode serves more requests, and if its latency is shorter.
 func TestGoal(t *testing.T) {
 	at := func(rate, p99 float64) []result.Sample {
 		load := lab.Answers{PerSecond: rate, P99: p99}

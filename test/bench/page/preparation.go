@@ -2,8 +2,8 @@ package main
 
 import "github.com/cachenode/cachenode-operator/test/bench/result"
 
-// preparationTable returns the table that shows separately what the configuration gains and what the preparation of
-// the disks gains.
+// preparationTable returns a table that shows two gains separately: the gain from the configuration and the gain from
+// the preparation of the disks.
 func (r *results) preparationTable() (string, error) {
 	lines := [][]string{{"requests/s", "usual disks", "prepared disks"}}
 	for _, of := range []struct{ label, result string }{

@@ -10,7 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// purged returns results of all cases of the benchmark of purges. hits are those of CacheNode after purges.
+// purged returns results of all cases of the benchmark of purges. The parameter hits is the number of HITs of CacheNode
+// after each purge of half of the objects.
 func purged(t *testing.T, hits int64) *results {
 	t.Helper()
 	folder := t.TempDir()
@@ -65,7 +66,7 @@ func TestPurgeTables(t *testing.T) {
 	}
 }
 
-// TestPurgeChart checks that the chart names what was measured.
+// TestPurgeChart checks that the chart contains the names of the measured systems.
 func TestPurgeChart(t *testing.T) {
 	r := purged(t, 0)
 	file := r.folder + "/purge.svg"
@@ -83,7 +84,8 @@ func TestPurgeChart(t *testing.T) {
 	}
 }
 
-// TestPurgeGoals checks that goals that are not reached are shown as such, and that HITs of others do not count.
+// TestPurgeGoals checks that the table marks goals that are not reached, and that HITs of other systems than CacheNode
+// do not count.
 func TestPurgeGoals(t *testing.T) {
 	r := purged(t, 3)
 	got, err := r.table("purge-goals")

@@ -6,8 +6,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// costTable returns the conditions and the table that compares a pod with an agent with a pod without an agent. The
-// comparison is made round by round.
+// costTable returns the conditions and the table for the cost of the agent. It compares two pods, one with an agent and
+// one without. Each ratio divides two figures of the same round.
 func costTable(c result.PurgeCost) (string, [][]string) {
 	type sample = result.PurgeCostSample
 	lines := [][]string{{

@@ -55,7 +55,8 @@ func (r *results) summary() (string, error) {
 	return markdown(lines), nil
 }
 
-// gainRows are the cases in the table of the project's first page: CacheNode's best cases and its worst cases.
+// gainRows are the cases in the table of the project's first page. They include CacheNode's best cases and its worst
+// cases.
 var gainRows = []row{
 	{"hard disks, 64 KiB, random", "slow-64k-300", "", 0},
 	{"hard disks, 1 MiB, random", "slow-1m-300", "", 0},
@@ -103,8 +104,8 @@ func best(d document, load int) result.Ratio {
 	return ratio
 }
 
-// chart draws the ratio to the best other server for each row of the table. Bars are blue for gains, red for losses,
-// and grey for ties.
+// chart draws a bar for each row of the table. The bar shows the ratio of CacheNode to the fastest other server. Bars
+// are blue for gains, red for losses, and grey for ties.
 func (r *results) chart(file string) error {
 	p := plot.New()
 	p.Title.Text = "CacheNode's requests per second, divided by those of the best other server in the case"
@@ -117,7 +118,7 @@ func (r *results) chart(file string) error {
 	}
 	var labels []string
 	for i := range rows {
-		row := rows[len(rows)-1-i] // the axis goes up
+		row := rows[len(rows)-1-i] // the first row is at the top, and the axis goes up
 		d, err := r.result(row.result)
 		if err != nil {
 			return err

@@ -14,9 +14,8 @@ import (
 // ownName is CacheNode's name in the results.
 const ownName = "cachenode"
 
-// names contains the servers of the first rows, in the order of the rows. The first string is the name in the
-// results, and the second string is the name in tables. The rows of variants, which are all other servers, follow
-// these rows.
+// names contains the servers of the first rows, in the order of the rows. The first string is the name in the results,
+// and the second string is the name in tables. All other servers are variants, and their rows follow these rows.
 var names = append([][2]string{
 	{ownName, "**CacheNode**"},
 	{"agent", "**CacheNode with its agent**"},
@@ -87,8 +86,8 @@ func conditions(name string, d document) string {
 		c.Rounds, c.Seconds, c.Begins, d.Date[:10], d.Commit, name)
 }
 
-// loadNames returns the names of the loads in a result, in the order of its figures. Older results do not store this
-// order. For these results, it returns the names in reverse alphabetical order.
+// loadNames returns the names of the loads in a result, in the order of the figures. Older results do not store this
+// order. For these results, loadNames returns the names in reverse alphabetical order.
 func loadNames(d document) []string {
 	if len(d.Result.Loads) > 0 {
 		return d.Result.Loads
@@ -135,7 +134,7 @@ func rounds(d document) string {
 	return markdown(lines)
 }
 
-// misses returns true if more than 1% of a server's requests went to the origin in a round.
+// misses returns true if, for any server and round, more than 1% of the requests went to the origin.
 func misses(d document) bool {
 	for server := range d.Result.Samples {
 		if slices.Max(figures(d, server, toOrigin)) > 0.01 {
@@ -208,8 +207,8 @@ func servers(d document) (list [][2]string) {
 	return list
 }
 
-// ratioText returns a ratio as a cell of a table. The ratio is bold if CacheNode served fewer requests in every
-// round. It begins with "=" if the rounds do not agree on which server served more.
+// ratioText returns a ratio as a cell of a table. The cell is bold if CacheNode served fewer requests in every round.
+// It begins with "=" if CacheNode served more requests in some rounds and fewer in others.
 func ratioText(ratio result.Ratio, ok bool) string {
 	switch {
 	case !ok || ratio == (result.Ratio{Median: 1, Low: 1, High: 1}):
@@ -227,8 +226,8 @@ func ratioText(ratio result.Ratio, ok bool) string {
 	return text
 }
 
-// milliseconds returns the median of a latency over the rounds, for one load of a server. It returns "no answer" if
-// the load was answered in at most half of the rounds.
+// milliseconds returns the median of a latency over the rounds, for one load of a server. If the server answered the
+// load in at most half of the rounds, it returns "no answer".
 func milliseconds(d document, server string, load int, latency func(lab.Answers) float64) string {
 	figure := func(s result.Sample) float64 { return latency(s.Loads[load]) }
 	median, ok := result.Answered(d.Result.Samples[server], load, figure)

@@ -134,8 +134,8 @@ func await(ctx context.Context, p prometheus.API, alert string, within time.Dura
 	return fmt.Errorf("%s does not fire within %s", alert, within)
 }
 
-// ask replaces the variables in a query of a dashboard, as Grafana does. It returns the result of the query for the
-// last 4 minutes.
+// ask replaces the variables in a dashboard's query by values, as Grafana does. It returns the result of the query for
+// the last 4 minutes.
 func ask(ctx context.Context, p prometheus.API, expr string) (model.Matrix, error) {
 	expr = strings.NewReplacer(
 		"$__rate_interval", "30s", "$namespace", "demo", "$cachenode", "edge", "$pod", ".*", "$disk", "disk2",

@@ -23,8 +23,8 @@ type bench struct {
 	certificates map[string][]byte
 }
 
-// withLab creates a lab, prepares a bench in it, calls f, and closes the lab. mebibytes is the memory that all disks
-// of the bench take together.
+// withLab creates a lab, prepares a bench in the lab, calls f, and closes the lab. All disks of the bench are in
+// memory, and mebibytes is their total size.
 func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
 	b := bench{options: o}
 	if b.Lab, err = lab.New(""); err != nil {
@@ -46,12 +46,12 @@ func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
 	return f(&b)
 }
 
-// chosen returns true if the flags select the system for the measurement.
+// chosen returns true if the flag -systems selects the system for the measurement.
 func (o options) chosen(system string) bool {
 	return o.systems == "" || slices.Contains(strings.Split(o.systems, ","), system)
 }
 
-// ask runs a job in a process of its own in the clients' network namespace. It decodes the result of the job into
+// ask runs a job as a separate process in the clients' network namespace. It decodes the result of the job into
 // measured.
 func (b *bench) ask(j job, measured any) error {
 	j.Certificates = b.certificates
@@ -71,8 +71,8 @@ func (b *bench) ask(j job, measured any) error {
 // sizes are the sizes of the bodies that the origin can send, in bytes.
 var sizes = []int{1 << 10, 16 << 10, 64 << 10}
 
-// startOrigin starts an nginx that answers a request for /TAG/SIZE/NAME with a body of SIZE bytes. The header
-// Surrogate-Key contains the tag, and X-Made the time of the answer.
+// startOrigin starts an nginx that answers a request for /TAG/SIZE/NAME with a body of SIZE bytes. The response header
+// Surrogate-Key contains the tag, and X-Made contains the time of the answer.
 func (b *bench) startOrigin(name string, site lab.Site) error {
 	files := map[string]string{"/tmp/nginx.conf": fmt.Sprintf(`daemon off; user root; pid /run/origin.pid;
 worker_processes 1;

@@ -17,8 +17,8 @@ import (
 // are sent before and during a purge.
 const othersRate = 400
 
-// spared is the time to wait after the end of a purge. Before this time is over, the purge can still remove new
-// responses: the agents add a margin of two seconds to the end, and the times in headers are whole seconds.
+// spared is the time after the end of a purge during which the purge can still remove new responses. The reason is that
+// the agents add a margin of two seconds to the end, and that the times in headers are whole seconds.
 const spared = 3500 * time.Millisecond
 
 // bulk measures purges of half of the objects.
@@ -116,7 +116,7 @@ func (j job) bulk(ctx context.Context) (any, error) {
 		}
 		return err
 	}
-	const first = 100 // checked right after the purge; more would disturb the measurement
+	const first = 100 // objects to check right after the purge; more would disturb the measurement
 	for i := range min(first, j.Checked) {
 		if err := check(i); err != nil {
 			return nil, err
@@ -134,8 +134,8 @@ func (j job) bulk(ctx context.Context) (any, error) {
 	return s, end(ctx)
 }
 
-// others sends requests at a fixed rate for objects that are not purged, until stop is closed. A latency begins at
-// the time at which the request was due.
+// others sends requests at a fixed rate for objects that are not purged, until stop is closed. It measures each latency
+// from the time at which the request was due.
 func others(c client, count int, stop <-chan struct{}, begun *atomic.Int64, before, during *recorder) error {
 	start := time.Now()
 	return each(int(time.Hour.Seconds())*othersRate, func(i int) error {

@@ -20,8 +20,8 @@ const (
 	hitObjects      = 2000
 )
 
-// cost measures how much an agent with its index slows nginx down. It measures stores and HITs in turn on two pods: a
-// pod with an agent, and a pod whose agent was killed.
+// cost measures how much an agent with its index slows nginx down. It measures stores and HITs on two pods in turn. One
+// pod has an agent, and the agent of the other pod was killed.
 func cost(o options) (r result.PurgeCost, err error) {
 	duration := cmp.Or(o.seconds, 2*time.Second)
 	r = result.PurgeCost{Rounds: o.rounds, Seconds: duration.Seconds()}
@@ -68,7 +68,7 @@ type costLoad struct {
 	lab.Load
 }
 
-// costLoads returns the loads of a round. Each request of a load of stores is for a new object.
+// costLoads returns the loads of a round. In a load of the kind "stores", each request is for a new object.
 func costLoads(round int) (list []costLoad) {
 	for _, size := range sizes {
 		list = append(list, costLoad{"stores", size, lab.Load{

@@ -40,7 +40,7 @@ func writeFiles(folder string, disk, count int) error {
 	return nil
 }
 
-// cacheFile returns a file that nginx could have written: see package cachefile for the layout.
+// cacheFile returns the content of a file in the format that nginx writes. Package cachefile describes the layout.
 func cacheFile(key, tags string, received time.Time) []byte {
 	file := make([]byte, fileHeader, fileBytes)
 	binary.LittleEndian.PutUint64(file, cachefile.Version)

@@ -21,8 +21,8 @@ import (
 // indexCache is the size in bytes of the cache in memory that all indexes of an agent share.
 const indexCache = 8 << 20
 
-// keepIndexes completes the indexes of the caches in the folders dirs, at full speed. It writes the time and the
-// resources that this takes to out, as JSON.
+// keepIndexes completes the indexes of the caches in the folders dirs, without a limit of its speed. Then it writes to
+// out, as JSON, the time and the resources that this took.
 func keepIndexes(dirs []string, out io.Writer) error {
 	begun, blocks := time.Now(), index.NewCache(indexCache)
 	var group errgroup.Group

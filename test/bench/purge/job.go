@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// job describes what a process in the clients' network namespace does.
+// job describes the work of a process in the clients' network namespace.
 type job struct {
 	// Case is "settle", "fill", "urls", "bulk" or "rate".
 	Case string
@@ -29,8 +29,8 @@ type job struct {
 	Count, Checked int
 	// Kind is "tag" or "prefix".
 	Kind string
-	// Rate is the number of purges a second, and Duration is how long the job sends purges. Window is how long the job
-	// measures requests before a purge, and again from the start of the purge on.
+	// Rate is the number of purges a second, and Duration is the time during which the job sends purges. Window is the
+	// duration of two measurements of requests: one before a purge, and one from the start of the purge on.
 	Rate             int
 	Duration, Window time.Duration
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/cachepod"
 )
 
-// nothing is the target of a purge that selects no object.
+// nothing is a target that selects no object.
 var nothing = purge.Target{Tags: []string{"none"}}
 
 // operator sends purges to agents through the agents' API, as CacheNode's operator does. It keeps the journal in

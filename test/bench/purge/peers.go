@@ -62,7 +62,7 @@ CONFIG proxy.config.diags.output.error STRING E`, lab.Port),
 	return b.startPeer("trafficserver", root, []lab.Disk{disk}, "traffic_server")
 }
 
-// startPeer starts another cache with its origin.
+// startPeer starts a cache other than CacheNode, together with its origin.
 func (b *bench) startPeer(name string, root lab.Root, d []lab.Disk, command ...string) (p pod, err error) {
 	p = pod{name: name, disks: d}
 	if root.Dir, err = lab.Recipe("hack/peers-root"); err != nil {

@@ -61,7 +61,7 @@ func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 	if err != nil {
 		return p, err
 	}
-	if err := cgroup.Throttle(lab.Speed{}); err != nil { // reads are counted only after this call
+	if err := cgroup.Throttle(lab.Speed{}); err != nil { // reads are counted from this call on
 		return p, err
 	}
 	spec := cachepod.Pod{

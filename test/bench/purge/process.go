@@ -32,8 +32,8 @@ func (p pod) used() (used, error) {
 	return usedBy(agent)
 }
 
-// watch resets the maximum of the agent's resident memory that the kernel records. Then it returns the same figures
-// as used.
+// watch resets the maximum of the agent's resident memory, which the kernel records. Then it returns the agent's
+// resources, like the method used.
 func (p pod) watch() (used, error) {
 	agent, err := p.agent()
 	if err != nil {

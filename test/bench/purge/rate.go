@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// updateEvery is the minimum time between the starts of two updates. grace is the time from the due time of a purge
-	// to its end. It is the default of spec.purge.grace.
+	// updateEvery is the minimum time between the starts of two updates. grace is the time from the moment at which a
+	// purge is due to its end. It equals the default of spec.purge.grace.
 	updateEvery = 25 * time.Millisecond
 	grace       = 10 * time.Second
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// rebuild measures two processes: a process that builds the indexes of two disks only from nginx's files, and then a
-// process that opens these indexes.
+// rebuild measures two processes. The first process builds the indexes of two disks from nginx's files alone. The
+// second process opens these indexes.
 func rebuild(o options) (r result.PurgeRebuild, err error) {
 	r = result.PurgeRebuild{
 		Rounds: o.rounds, Files: o.files, Disks: disks, Bytes: fileBytes, MemoryLimit: manifest.AgentMemoryLimit(disks),

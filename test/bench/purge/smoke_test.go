@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestBenchmarkChecksItself is a short form of some cases. It checks what was found, not the times.
+// TestBenchmarkChecksItself runs some cases in a short form. It checks the results, but not the times.
 func TestBenchmarkChecksItself(t *testing.T) {
 	t.Chdir("../../..")
 	o := options{

@@ -78,8 +78,8 @@ func (b *bench) targets() (list []target, err error) {
 	return list, nil
 }
 
-// urls purges URLs one after another. Each URL is in the cache before its purge, and is requested as soon as the
-// purge is answered.
+// urls purges URLs one after another. Each URL is in the cache before its purge, and is requested as soon as the call
+// that purges it has returned.
 func (j job) urls(ctx context.Context) (any, error) {
 	var clients []client
 	for _, s := range j.Servers {
@@ -121,8 +121,8 @@ func (j job) urls(ctx context.Context) (any, error) {
 	return s, nil
 }
 
-// stored requests an object until the response comes from the cache, that is, until two responses have the same time
-// of creation.
+// stored requests an object until the response comes from the cache. This is the case when two responses in a row have
+// the same time of creation.
 func (c client) stored(path string) error {
 	before := int64(0)
 	for range 10 {

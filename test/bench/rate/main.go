@@ -1,12 +1,12 @@
-// Command rate sends requests at a fixed rate, whatever the server does, and prints figures about the answers as
+// Command rate sends requests at a fixed rate, even if the server is slow, and prints figures about the answers as
 // JSON.
 //
 //	rate -address HOST:PORT -rate N -connections N -seconds N <PATHS
 //
 // Request number n is due n/rate seconds after the start. Its latency is measured from this time, even if all
 // connections are busy then. So if a server stops for a second, the latencies of all requests that are due in this
-// second are longer. In a closed loop, only one request of each connection would be slow (coordinated omission, see
-// github.com/giltene/wrk2).
+// second are longer. A client in a closed loop sends the next request only after the last response, so it would see
+// only one slow request for each connection. This error is called coordinated omission (see github.com/giltene/wrk2).
 package main
 
 import (

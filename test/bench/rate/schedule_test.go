@@ -9,7 +9,7 @@ import (
 
 func TestSchedule(t *testing.T) {
 	tests := map[string]struct {
-		// stall is how long the server stops at the request in the middle. Other requests take a millisecond.
+		// stall is the time for which the server stops at the request in the middle. Other requests take a millisecond.
 		connections int
 		stall       time.Duration
 		// p50 and p99 are in milliseconds. A closed loop would see a p99 of one millisecond in all cases.
@@ -43,7 +43,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// about allows for the width of the histogram's bars.
+// about reports whether two values are equal, except for the width of the histogram's bars.
 func about(got, want float64) bool { return got > want*0.98 && got < want*1.02 }
 
 func TestFailedRequestsAreErrors(t *testing.T) {

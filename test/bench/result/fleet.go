@@ -17,12 +17,12 @@ type Fleet struct {
 	Samples []Hop             `json:"samples"`
 }
 
-// Hop is one measurement of one case: objects of one size, which clients reach in one way.
+// Hop is one measurement of one case: objects of one size, which are served in one way.
 type Hop struct {
 	System string `json:"system"`
 	Bytes  int64  `json:"objectBytes"`
-	// Way is "local" if the pod that gets the requests has the objects on its disk, "hop" if the other pod has them, and
-	// "memory" if the other pod has them and the first pod has a copy in memory.
+	// Way is "local" if the objects are on the disk of the pod that gets the requests. It is "hop" if the other pod has
+	// them. It is "memory" if the other pod has them, and the first pod has a copy in memory.
 	Way     string      `json:"way"`
 	Round   int         `json:"round"`
 	Answers lab.Answers `json:"answers"`

@@ -36,8 +36,8 @@ type PurgeBulk struct {
 	Kind    string `json:"kind"`
 	Rounds  int    `json:"rounds"`
 	Objects int    `json:"objects"`
-	// Purged is the number of purged objects. Window is how long requests for other objects are measured before the
-	// purge, and again from its start on, in seconds.
+	// Purged is the number of purged objects. Window is the duration, in seconds, of two measurements of requests for
+	// other objects: one before the purge, and one from its start on.
 	Purged  int               `json:"purged"`
 	Window  float64           `json:"windowSeconds"`
 	Samples []PurgeBulkSample `json:"samples"`
@@ -57,15 +57,15 @@ type PurgeBulkSample struct {
 	// Before covers the time before the purge, and During covers the time from the start of the purge on.
 	Before Latencies `json:"before"`
 	During Latencies `json:"during"`
-	// MemoryBefore is the resident memory of the agent before the purge, and MemoryPeak its maximum until the end, in MiB;
-	// 0 for systems without an agent.
+	// MemoryBefore is the resident memory of the agent before the purge. MemoryPeak is the maximum of this memory until
+	// the end. Both are in MiB, and 0 for systems without an agent.
 	MemoryBefore float64 `json:"memoryBeforeMebibytes"`
 	MemoryPeak   float64 `json:"memoryPeakMebibytes"`
 }
 
 // PurgeRate is the result of the benchmark with many purges a second.
 type PurgeRate struct {
-	// PerSecond is the number of purges that begin each second, of one URL each. Seconds is the duration of a
+	// PerSecond is the number of purges that begin each second. Each purge is for one URL. Seconds is the duration of a
 	// measurement. Grace is the time in seconds after which each purge ends. Every is the minimum time between two
 	// updates, in milliseconds.
 	PerSecond int               `json:"perSecond"`
@@ -139,7 +139,8 @@ type PurgeRebuild struct {
 type PurgeRebuildSample struct {
 	Rebuild IndexRun `json:"rebuild"`
 	Start   IndexRun `json:"start"`
-	// IndexBytes is the size in bytes of the index files on all disks after the process that builds them has ended.
+	// IndexBytes is the size in bytes of the index files on all disks, measured after the process that builds them has
+	// ended.
 	IndexBytes int64 `json:"indexBytes"`
 }
 

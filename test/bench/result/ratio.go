@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Ratio compares two servers or pods that were measured in turn. Median is the median of the ratios of all rounds.
-// The ratio of a round divides two figures of the same round, because the machine's speed changes between rounds.
+// Ratio compares two servers or pods that were measured in turn. Each ratio divides two figures of the same round,
+// because the machine's speed changes between rounds. Median is the median of the ratios of all rounds.
 //
 // Low and High are the least and the greatest ratio of a round. With n rounds, the true median is between them with a
 // probability of 1-2^(1-n): 94% with five rounds, 97% with six.
@@ -14,8 +14,8 @@ type Ratio struct {
 	Median, Low, High float64
 }
 
-// Paired returns the ratio of a to b, each of which contains a figure for each round. If only the figure in b is 0,
-// the ratio of the round is infinite. If both figures are 0, Paired leaves out the round.
+// Paired returns the ratio of the figures in a to the figures in b. Both lists contain one figure for each round. If
+// only the figure in b is 0, the ratio of the round is infinite. If both figures are 0, Paired leaves out the round.
 func Paired(a, b []float64) Ratio {
 	var ratios []float64
 	for i := range min(len(a), len(b)) {

@@ -1,7 +1,7 @@
-// Command seek shows the files of a folder in another folder, by FUSE. Reads and writes of the shown files take as
-// long as on a hard disk: an access takes a seek, unless it begins where the last access ended, and some time for
-// each byte. The kernel's own throttle (blkio) cannot replace this command: under blkio, a large read costs as little
-// as a small read, and writes cost nothing.
+// Command seek shows the files of a folder in another folder, by FUSE. Reads and writes of the shown files take as long
+// as on a hard disk. Each access takes some time for each byte. If it does not begin where the last access ended, it
+// also takes the time of a seek. The kernel's own throttle (blkio) cannot replace this command: under blkio, a large
+// read costs as little as a small read, and writes cost nothing.
 //
 //	seek -dir DIR -mount DIR
 //
@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// run shows the files of dir in the folder mount, and sets speeds until commands ends. clock measures how long reads
-// and writes wait.
+// run shows the files of dir in the folder mount. It reads speeds from commands until the end of commands. clock is the
+// clock with which reads and writes wait.
 func run(dir, mount string, commands io.Reader, clock clock.Clock) error {
 	all := spindles{clock: clock}
 	loopback, err := fs.NewLoopbackRoot(dir)
@@ -80,7 +80,7 @@ func (s *spindles) of(name string) *spindle {
 	return found.(*spindle)
 }
 
-// node is the folder, or a file whose reads and writes wait for its spindle.
+// node is the folder, or a file in it. The reads and writes of a file wait for the file's spindle.
 type node struct {
 	*fs.LoopbackNode
 	spindles *spindles

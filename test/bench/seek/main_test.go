@@ -14,7 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// TestEveryAccessWaits reads and writes through a mounted folder. It needs root.
+// TestEveryAccessWaits reads and writes a file through the mounted folder, and checks that each access takes a seek. It
+// needs root.
 func TestEveryAccessWaits(t *testing.T) {
 	dir, mount := t.TempDir(), t.TempDir()
 	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
@@ -22,12 +23,12 @@ func TestEveryAccessWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Unix(0, 0)
-	clock := clocktesting.NewFakeClock(begun) // an access moves it by its cost
+	clock := clocktesting.NewFakeClock(begun) // each access advances the clock by the access's cost
 	commands, send := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
 		err := run(dir, mount, commands, clock)
-		_ = commands.CloseWithError(err) // so that nothing waits for it to read
+		_ = commands.CloseWithError(err) // otherwise, a write to the pipe could wait forever
 		ended <- err
 	}()
 	path := filepath.Join(mount, "disk")
@@ -40,7 +41,7 @@ func TestEveryAccessWaits(t *testing.T) {
 	if _, err := fmt.Fprintln(send, "disk 100ms 0"); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = fmt.Fprintln(send, "other 0s 0") // the line before has been carried out when this one is read
+	_, _ = fmt.Fprintln(send, "other 0s 0") // when this line is read, the line before it has been carried out
 
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

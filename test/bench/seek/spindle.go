@@ -34,7 +34,7 @@ func (s *spindle) access(offset int64, size int) {
 	s.clock.Sleep(s.reserve(offset, size).Sub(s.clock.Now()))
 }
 
-// reserve returns the time at which an access will be done. The access begins after all accesses before it.
+// reserve returns the time at which an access will be done. The access begins when all earlier accesses are done.
 func (s *spindle) reserve(offset int64, size int) time.Time {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

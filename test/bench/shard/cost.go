@@ -127,8 +127,8 @@ func split(variable string, ranges shard.Split) conf.Directive {
 	return d
 }
 
-// whole returns a complete configuration with one worker. nginx then answers each request with the name of the path's
-// disk.
+// whole returns a complete configuration with one worker. With this configuration, nginx answers each request with the
+// name of the disk to which the path belongs.
 func whole(shards conf.Block) (string, error) {
 	server := conf.B("server", nil,
 		conf.D("listen", conf.Literal(fmt.Sprint(lab.Port))),

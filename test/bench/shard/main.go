@@ -1,7 +1,7 @@
-// Command shard measures sharding by a plan. It measures how many keys move when disks are added, removed or get
-// other weights, and compares the number with the minimum and with configurations written by hand. It also measures
-// how even the shares are, and how much processor time the ranges of split_clients take for a request in a real
-// nginx. It prints tables and writes shard.json and shard.svg. The measurement of nginx needs Linux and root.
+// Command shard measures sharding by a plan. It measures how many keys move when disks are added, removed or get other
+// weights. It compares this number with the minimum and with configurations written by hand. It also measures how even
+// the shares are. In a real nginx, it measures how much processor time a request needs for the ranges of split_clients.
+// It prints tables and writes shard.json and shard.svg. The measurement of nginx needs Linux and root.
 package main
 
 import (

@@ -19,12 +19,12 @@ type movement struct {
 	Least float64            `json:"leastPercent"`
 }
 
-// balance shows for one way of sharding how much the number of a disk's keys differs from the number that the disk
-// should have by its weight.
+// balance shows, for one way of sharding, how much a disk's number of keys differs from the number that corresponds to
+// the disk's weight.
 type balance struct {
 	Way string `json:"way"`
-	// Median and Worst are the median and the maximum of this difference over all sets of disks, in percent of the
-	// number that the disk should have. For each set of disks, only the disk with the largest difference counts.
+	// Median and Worst are the median and the maximum of this difference over all sets of disks, in percent of the number
+	// that corresponds to the weight. For each set of disks, only the disk with the largest difference counts.
 	Median float64 `json:"medianPercent"`
 	Worst  float64 `json:"worstPercent"`
 }
@@ -38,8 +38,8 @@ func byPlan(disks []shard.Member) sharding {
 	return func(hash uint32) string { return plan.Owner(int(uint64(hash) * shard.Slots >> 32)) }
 }
 
-// byPercentages returns the sharding that people write by hand: each disk gets one range of hashes, in the order of
-// the disks.
+// byPercentages returns the sharding that people write by hand. The order of the ranges is the order of the disks, and
+// each disk gets one range of hashes.
 func byPercentages(disks []shard.Member) sharding {
 	var ends []uint64
 	total, sum := weights(disks), int64(0)
@@ -137,8 +137,8 @@ func randomHashes(rng *rand.Rand, n int) []uint32 {
 	return hashes
 }
 
-// leastMoved returns the minimum share of all keys that must move. This is half of the sum of the changes of the
-// disks' shares.
+// leastMoved returns the minimum share of all keys that must move. To compute it, leastMoved adds up by how much the
+// share of each disk changes, and divides the sum by two.
 func leastMoved(before, after []shard.Member) float64 {
 	share := map[string]float64{}
 	for _, d := range before {
@@ -165,7 +165,7 @@ func spread(sets int) []balance {
 		for range sets {
 			disks := randomDisks(rng)
 			of, got := shardings[way](disks), map[string]int{}
-			for i := range keys { // evenly spread hashes, not random ones
+			for i := range keys { // evenly spaced hashes
 				got[of(uint32((uint64(i)<<32+1<<31)/uint64(keys)))]++
 			}
 			far := 0.0

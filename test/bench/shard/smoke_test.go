@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestFewKeysMove is a short form of make bench-shard. It checks only what does not depend on the machine: how many
-// keys move.
+// TestFewKeysMove is a short form of make bench-shard. It checks only how many keys move, because this number does not
+// depend on the machine.
 func TestFewKeysMove(t *testing.T) {
 	t.Chdir("../../..")
 	var out strings.Builder

@@ -2,7 +2,8 @@
 package report
 
 // Progress is the format of the line that a load writes to standard error. The line contains the number of requests
-// that have ended. The load writes it after the first request, and then after every group of Every requests.
+// that have ended. The load writes it after the first request, and then after each further group of requests. The
+// constant Every is the size of such a group.
 const (
 	Progress = "requests ended: %d\n"
 	Every    = 25

@@ -1,6 +1,6 @@
 // Package config implements the plugin's verb that prints the configuration that nginx runs in a pod.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package config
 
 import (

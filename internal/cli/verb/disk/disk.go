@@ -1,7 +1,7 @@
-// Package disk implements the plugin's verbs for single disks of a pod. Each verb sets an annotation on the
-// CacheNode, which a manifest can do too. The operator does the work.
+// Package disk implements the plugin's verbs for single disks of a pod. Each verb sets an annotation on the CacheNode.
+// A manifest can set the same annotation. The operator does the work.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verbs belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verbs belong here.
 package disk
 
 import (

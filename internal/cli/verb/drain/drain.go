@@ -1,6 +1,6 @@
 // Package drain implements the plugin's verb that moves cache pods away from a node.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package drain
 
 import (
@@ -71,7 +71,7 @@ CacheNodes.`,
 	return command
 }
 
-// again is the time between two attempts, the same as that of kubectl drain.
+// again is the time between two attempts. kubectl drain uses the same time.
 const again = 5 * time.Second
 
 // drainer drains one node.

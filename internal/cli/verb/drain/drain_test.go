@@ -24,8 +24,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// TestDrain follows a drain until the budget opens: it cordons the node, says what it waits for, leaves other pods
-// alone, and ends when the cache pod is gone.
+// TestDrain follows a drain until the budget allows the eviction. The drain must cordon the node, print what it waits
+// for, leave other pods alone, and end when the cache pod is gone.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -97,7 +97,7 @@ func refused() error {
 	return err
 }
 
-// TestWaits checks what is said of a pod whose eviction is refused.
+// TestWaits checks the message about a pod whose eviction is refused.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -143,7 +143,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestTries checks which errors of the API server end a drain, and what an ended drain says.
+// TestTries checks which errors of the API server end a drain, and which error the drain then returns.
 func TestTries(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
@@ -153,7 +153,7 @@ func TestTries(t *testing.T) {
 	pods := policyv1.Resource("pods")
 	for name, tt := range map[string]struct {
 		ctx     context.Context
-		refusal []error // one after another, then the eviction
+		refusal []error // returned one after another; then the eviction succeeds
 		want    string
 		err     string
 	}{

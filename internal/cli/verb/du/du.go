@@ -1,6 +1,6 @@
 // Package du implements the plugin's verb that shows what uses the space of the cache.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package du
 
 import (
@@ -103,7 +103,7 @@ func run(
 	return podobjects.Incomplete(problems)
 }
 
-// merge adds up what the disks have cached. It returns the largest groups, and the total.
+// merge adds up the cached objects of all disks. It returns the largest groups, and the total.
 func merge(stores []podobjects.Store, most int) (groups []objects.Group, total objects.Total) {
 	byName := map[string]objects.Total{}
 	for _, s := range stores {

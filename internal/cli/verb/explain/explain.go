@@ -1,6 +1,6 @@
 // Package explain implements the plugin's verb that shows where an object is cached.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package explain
 
 import (

@@ -14,8 +14,8 @@ func requestOf(argument string) (u *url.URL, ok bool) {
 	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// refusedHost returns the host of a URL if it is not the name of any server of nginx, so that a request gets 421. It
-// returns "" if a request is served, and for a key.
+// refusedHost returns the host of a URL if no server of nginx has this name, so that a request for the host gets 421.
+// It returns "" if a request for the host is served, or if the argument is a key.
 func refusedHost(hosts []v1alpha1.Hostname, argument string) string {
 	u, ok := requestOf(argument)
 	if !ok || len(hosts) == 0 {

@@ -39,8 +39,8 @@ func (o owners) String() string {
 	return line
 }
 
-// findOwners adds the pods that own the key. It reads them from the ConfigMap, as the pods do, or else computes them
-// from the spec.
+// findOwners adds the pods that own the key. It reads them from the ConfigMap, as the pods do. If the ConfigMap does
+// not contain them or must not be read, findOwners computes them from the spec.
 func (p *place) findOwners(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.CacheNode) error {
 	f := planned(cacheNode)
 	configMap := &corev1.ConfigMap{}

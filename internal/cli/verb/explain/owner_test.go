@@ -8,7 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
-// TestOwner checks that explain names the pods that a key is for, and none with routing.mode Local.
+// TestOwner checks that explain names the pods to which a key belongs, and no pod with routing.mode Local.
 func TestOwner(t *testing.T) {
 	cacheNode := decode(t)
 	const key = "http://cdn.example.com/a"

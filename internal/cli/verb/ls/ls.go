@@ -1,6 +1,6 @@
 // Package ls implements the plugin's verb that lists cached objects.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package ls
 
 import (
@@ -114,14 +114,14 @@ func (o *options) run(
 	return podobjects.Incomplete(problems)
 }
 
-// row is an object with all places that have cached it.
+// row is an object with the names of all stores that have cached it.
 type row struct {
 	objects.Object
 	Where []string `json:"where"`
 }
 
-// merge joins the listings of all places. Each place lists as many objects as are wanted in total, so none is
-// missing.
+// merge joins the listings of all stores. Each store lists as many objects as are wanted in total, so no object is
+// missing from the result.
 func merge(stores []podobjects.Store, q objects.Query) (rows []row, total objects.Total) {
 	byKey := map[string]row{}
 	for _, s := range stores {

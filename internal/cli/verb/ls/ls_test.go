@@ -15,7 +15,7 @@ import (
 
 var now = time.Unix(1_800_000_000, 0)
 
-// object was received some seconds ago.
+// object returns an object that was received the given number of seconds before the variable now.
 func object(key string, bytes int64, ago int) objects.Object {
 	received := now.Add(-time.Duration(ago) * time.Second)
 	return objects.Object{Key: key, Files: 1, Bytes: bytes, Received: received, ValidUntil: received.Add(time.Minute)}

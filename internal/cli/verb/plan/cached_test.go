@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/output"
 )
 
-// TestPlanSaysWhatBecomesOfCachedObjects checks that edits after which objects are not found any more never count as
-// edits that move no key.
+// TestPlanSaysWhatBecomesOfCachedObjects checks what plan prints about cached objects. If the cache no longer finds
+// some objects after an edit, plan must not print that no key moves.
 func TestPlanSaysWhatBecomesOfCachedObjects(t *testing.T) {
 	t.Parallel()
 	const cold = "  The caches hold about 300.0 GiB (estimated, up to a minute old).\n" +
@@ -115,7 +115,7 @@ func TestPlanForPrograms(t *testing.T) {
 		})
 	}
 
-	// Scripts read these names.
+	// Scripts depend on these names.
 	next := read(t, strings.Replace(three, "replicas: 2", "replicas: 3", 1)+"\n  rollout: {maxKeyMovement: 10}")
 	next.Spec.Disks = next.Spec.Disks[:2]
 	r, err := compare(read(t, three), apart, next, map[string]int64{"disk1": 100, "disk2": 100, "disk3": 100})
@@ -146,8 +146,8 @@ func TestPlanForPrograms(t *testing.T) {
 	}
 }
 
-// TestPlanOfEmptyCaches checks that plan gives no numbers of bytes if the agents have found nothing in the caches: they
-// may not have measured yet.
+// TestPlanOfEmptyCaches checks that plan prints no numbers of bytes if the agents have found nothing in the caches. The
+// agents may not have measured the caches yet.
 func TestPlanOfEmptyCaches(t *testing.T) {
 	t.Parallel()
 	const nothing = "nothing as far as the agents have measured, which they do once a minute"

@@ -21,7 +21,8 @@ type change struct {
 	before, after any
 }
 
-// fieldsThatChange returns the changed fields, each with the effect of its change alone.
+// fieldsThatChange returns the changed fields. For each field, it returns the effect that the change would have if it
+// were the only one.
 func fieldsThatChange(now effective.CacheNode, before, next *v1alpha1.CacheNode) (list []field, err error) {
 	old, err := fieldsOf(before.Spec)
 	if err != nil {
@@ -126,7 +127,7 @@ func fieldsOf(spec v1alpha1.CacheNodeSpec) (map[string]any, error) {
 	return fields, nil
 }
 
-// specOf returns the spec for maps that fieldsOf has made.
+// specOf turns the maps that fieldsOf returns into a spec again.
 func specOf(fields map[string]any) (spec v1alpha1.CacheNodeSpec, err error) {
 	list := []any{}
 	disks := fields[disksField].(map[string]any)

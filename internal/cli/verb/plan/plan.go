@@ -1,7 +1,7 @@
 // Package plan implements the plugin's verb that shows what an edit of a CacheNode would do, before the edit is
 // applied.
 //
-// It may import the packages of the plugin and all pure packages. Another flag of the verb belongs here.
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
 package plan
 
 import (
@@ -127,7 +127,7 @@ func (o *options) offline(next *v1alpha1.CacheNode, warnings io.Writer) (result,
 	return compare(now, running{}, next, nil)
 }
 
-// Run compares the CacheNode of a file with the one in the cluster, and writes to out what the edit does.
+// Run compares the CacheNode of a file with the one in the cluster, and writes the effects of the edit to out.
 func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode, out, warnings io.Writer) error {
 	r, err := inCluster(ctx, cluster, next, warnings)
 	if err == nil {
@@ -239,8 +239,8 @@ func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cach
 	return used, err
 }
 
-// spec returns the spec of now. If the revision of the pods is known, spec takes the fields that affect cached
-// objects from that revision.
+// spec returns the spec of the CacheNode in the parameter now. If the revision of the pods is known, spec takes the
+// fields that affect cached objects from that revision.
 func (r running) spec(now effective.CacheNode) v1alpha1.CacheNodeSpec {
 	spec := *now.Spec.DeepCopy()
 	if r.revision != nil {
@@ -265,8 +265,9 @@ func (r running) orOf(cacheNode *v1alpha1.CacheNode) running {
 	return r
 }
 
-// edit compares what runs with next, by the same function that the operator uses. If now is not rolled out yet, older
-// is the ID of the revision that runs; otherwise it is "".
+// edit compares the revision that runs with the new CacheNode (next), by the same function that the operator uses. If
+// the revision is not known, it compares the old CacheNode (now) with the new one. older is the ID of the revision that
+// runs if the old CacheNode is not rolled out yet; otherwise it is "".
 func (r running) edit(now, next effective.CacheNode) (e edit.Edit, older string, err error) {
 	if r.revision == nil {
 		e, err = between(now, next)
@@ -290,7 +291,7 @@ func (r running) edit(now, next effective.CacheNode) (e edit.Edit, older string,
 	return e, older, err
 }
 
-// between compares two specs.
+// between compares an old CacheNode (now) with a new one (next).
 func between(now, next effective.CacheNode) (edit.Edit, error) {
 	before, err := edit.TargetOf(now, revision.Outside{})
 	if err != nil {

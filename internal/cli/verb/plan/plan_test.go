@@ -138,11 +138,11 @@ Claims: those for disk3 are deleted, and what is cached there with them
 	}
 }
 
-// apart are pods that do not share keys unless the spec says so.
+// apart describes running pods that do not share keys unless the spec says so.
 var apart = running{tier: effective.Before{Routing: v1alpha1.RoutingLocal}}
 
-// TestPlanOfPods checks that plan says which keys get another owner if pods share them, and for how long the new owner
-// fills them from the previous one.
+// TestPlanOfPods checks that plan prints how many keys get another owner if pods share keys. plan also prints for how
+// long the new owner fetches objects of these keys from the previous owner.
 func TestPlanOfPods(t *testing.T) {
 	const sharded = three + "\n  routing: {mode: Sharded, handover: 5m}"
 	more := strings.Replace(sharded, "replicas: 2", "replicas: 3", 1)
@@ -202,7 +202,8 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestFormerImage checks that a manifest without an image leaves the default alone that API servers once wrote.
+// TestFormerImage checks that a manifest without an image does not change the former default image. API servers once
+// wrote this default into specs.
 func TestFormerImage(t *testing.T) {
 	for image, want := range map[string]int{effective.FormerImage: 0, "mirror.example.com/nginx:1.30.6": 1} {
 		r, err := compare(read(t, three+"\n  pod: {image: '"+image+"'}"), running{}, read(t, three), nil)
@@ -215,7 +216,7 @@ func TestFormerImage(t *testing.T) {
 	}
 }
 
-// TestReplicasOfAnAutoscaler checks that a manifest without replicas does not change their number.
+// TestReplicasOfAnAutoscaler checks that a manifest without spec.replicas does not change the number of replicas.
 func TestReplicasOfAnAutoscaler(t *testing.T) {
 	write := func(name, replicas string) string {
 		path := filepath.Join(t.TempDir(), name)

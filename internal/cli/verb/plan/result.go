@@ -16,7 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// result describes what an edit does. It is also the verb's output for programs, so fields are only added.
+// result describes what an edit does. It is also the verb's output for programs, so fields may be added, but not
+// removed or renamed.
 type result struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -45,8 +46,8 @@ type outcome string
 const (
 	// nothing means that no field, pod, key or claim changes.
 	nothing outcome = "Nothing"
-	// changed means that something changes, even if it is only a field that affects no pod. Cached objects are found
-	// again.
+	// changed means that something changes, even if it is only a field that affects no pod. The cache still finds all
+	// cached objects.
 	changed outcome = "Changes"
 	// loss means that keys move, that the cache no longer finds objects, or that claims are deleted.
 	loss outcome = "Loss"
@@ -129,8 +130,9 @@ const (
 	claimDelete = "Delete"
 )
 
-// compare returns what an edit from asked to next changes, compared with what runs before the edit. used contains, by
-// disk, how many bytes the caches of this disk take in all pods together; nil if that is unknown.
+// compare returns the effects of an edit that replaces one CacheNode (asked) with another (next). The parameter before
+// describes what the pods run before the edit. used contains, by disk, how many bytes the caches of this disk take in
+// all pods together; nil if that is unknown.
 func compare(
 	asked *v1alpha1.CacheNode, before running, next *v1alpha1.CacheNode, used map[string]int64,
 ) (result, error) {
@@ -212,7 +214,7 @@ func (o owners) handover() string {
 	return duration.HumanDuration(time.Duration(o.HandoverSeconds * float64(time.Second)))
 }
 
-// podsOf returns what an edit does to the pods. nginx also reloads for a change of the pods that own keys.
+// podsOf returns what an edit does to the pods. nginx also reloads if the pods that own keys change.
 func podsOf(replicas int32, next effective.CacheNode, e edit.Edit, ownersChange bool) pods {
 	names := func(first, last int) (list []string) {
 		for i := first; i < last; i++ {

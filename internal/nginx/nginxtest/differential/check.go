@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Check returns an error that says why a client may not get a response to a request; nil if the client may get it.
+// Check returns an error if a client may not get this response to its request. The error says why. It returns nil if
+// the client may get the response.
 func (h *History) Check(q Request, r Response) error {
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Cachenode") || strings.HasPrefix(name, "X-Accel") {
@@ -55,8 +56,8 @@ func (h *History) Check(q Request, r Response) error {
 }
 
 // isRenewing returns true for an expired copy if nginx says that another request is renewing it. In a generated case,
-// the other request is always the previous request. nginx stores the response to that request a moment before it
-// records that the renewal has ended.
+// the other request is always the previous request. nginx stores the response to that request shortly before it records
+// that the renewal has ended.
 func isRenewing(of *Representation, r Response) bool {
 	return r.Header.Get("X-Cache") == "UPDATING" && mayEver(of.Header) == nil
 }
@@ -77,14 +78,14 @@ func (h *History) isResponse(of *Representation, q Request, r Response) error {
 }
 
 // checkCut checks a response in slices that ends early. The response may end early if the object has changed. But the
-// bytes that have come must be the beginning of a response that is allowed.
+// bytes that the client received must be the beginning of an allowed response.
 func (h *History) checkCut(q Request, r Response) error {
 	versions := h.known()
 	if len(versions) < 2 {
 		return fmt.Errorf("%w, and the object has not changed", r.Err)
 	}
 	if r.Status == 0 {
-		return nil // the slice with the length and the first slice of the range are of different versions
+		return nil // the slice that shows the length and the first slice of the range have different versions
 	}
 	for _, of := range versions {
 		if of.Version == r.Header.Get(versionHeader) && h.begins(of, q, r) {
@@ -94,8 +95,8 @@ func (h *History) checkCut(q Request, r Response) error {
 	return fmt.Errorf("%w, and what came is no beginning of a version", r.Err)
 }
 
-// isCut returns true for a response that ends early because the origin's answer ended early. A client of HTTP/1.0 may
-// not notice that.
+// isCut returns true for a response that ends early because the origin's answer ended early. A client that speaks
+// HTTP/1.0 may not notice the early end.
 func (h *History) isCut(q Request, r Response) bool {
 	knows := q.Protocol != HTTP10 || r.Header.Get("Content-Length") != ""
 	if r.Err == nil && knows || r.Err != nil && !errors.Is(r.Err, ErrCut) {
@@ -107,7 +108,7 @@ func (h *History) isCut(q Request, r Response) bool {
 	})
 }
 
-// begins returns true if the bytes that have come are the beginning of a response that is allowed. If the response
+// begins returns true if the bytes that the client received are the beginning of an allowed response. If the response
 // has several ranges, its bytes are not compared.
 func (h *History) begins(of *Representation, q Request, r Response) bool {
 	for _, o := range h.outcomes(of, q) {

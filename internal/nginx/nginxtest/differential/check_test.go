@@ -12,7 +12,7 @@ func sent(request int, of *Representation) Exchange {
 	return Exchange{Request: request, Method: http.MethodGet, Header: http.Header{}, Of: of, Status: of.Status}
 }
 
-// got returns the response that a client gets with a representation.
+// got returns the response with which a client gets the representation.
 func got(of *Representation, change ...func(*Response)) Response {
 	r := Response{Status: of.Status, Header: of.Header.Clone(), Body: of.Body}
 	r.Header.Set("Content-Length", fmt.Sprint(len(of.Body)))
@@ -28,8 +28,8 @@ func part35(r *Response) {
 	r.Header.Set("Content-Length", "3")
 }
 
-// TestCheck checks which responses a client may get for its second request. The first one was for an object that may be
-// stored, if the history does not say otherwise. want is a part of the error, or "" for a response that is allowed.
+// TestCheck checks which responses a client may get for its second request. In most histories, the first request was
+// for an object that may be stored. want is a part of the error; "" for a response that is allowed.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	of, private := object(), object(with("Cache-Control", "private"))

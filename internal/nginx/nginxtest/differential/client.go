@@ -20,15 +20,16 @@ import (
 var (
 	ErrCut   = errors.New("the response ends early")
 	ErrHangs = errors.New("the response never ends")
-	// errClosed means that a kept connection was closed before a byte of the response came.
+	// errClosed means that the server closed a kept connection before it sent a byte of the response.
 	errClosed = errors.New("the kept connection has closed")
 )
 
-// Client sends the requests of a case over HTTP/1, on one connection for as long as the server keeps it.
+// Client sends the requests of a case over HTTP/1. For HTTP/1.1, it uses one connection to each pod for as long as the
+// server keeps the connection open.
 type Client struct {
 	// Dial connects to a pod.
 	Dial func(pod int) (net.Conn, error)
-	// Host is the host that requests ask for.
+	// Host is the value of the header Host in all requests.
 	Host        string
 	connections map[int]*connection
 }
@@ -36,9 +37,9 @@ type Client struct {
 type connection struct {
 	net.Conn
 	reader *bufio.Reader
-	// mayClose is true after a response without the whole body. nginx goes on to fetch the body. It closes the
-	// connection if the origin cuts the body short, or after a 412 of its own. After any other response, nginx must keep
-	// the connection.
+	// mayClose is true after a response that did not contain the whole body. nginx still fetches the body in this case. It
+	// closes the client's connection if the origin cuts the body short, and also after its own 412. After any other
+	// response, nginx must keep the connection open.
 	mayClose bool
 }
 
@@ -78,7 +79,7 @@ func (c *Client) Do(path string, q Request) Response {
 	return r
 }
 
-// once sends a request on a connection of its own.
+// once sends a request on a new connection, and closes the connection after the response.
 func (c *Client) once(path string, q Request) Response {
 	connection, err := c.connect(q.Pod)
 	if err != nil {
@@ -97,7 +98,7 @@ func (c *Client) connect(pod int) (*connection, error) {
 	return &connection{Conn: plain, reader: bufio.NewReaderSize(plain, 32<<10)}, nil
 }
 
-// exchange sends a request and reads the response. stays is true if the connection takes another request.
+// exchange sends a request and reads the response. stays is true if the connection can be used for another request.
 func (c *connection) exchange(host, path string, q Request) (r Response, stays bool) {
 	if err := c.SetDeadline(await.Deadline()); err != nil {
 		return Response{Err: err}, false
@@ -123,7 +124,7 @@ func (c *connection) exchange(host, path string, q Request) (r Response, stays b
 	return r, r.Err == nil && !response.Close
 }
 
-// message returns a request as it is sent.
+// message returns the bytes of a request.
 func message(host, path string, q Request) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s %s\r\nHost: %s\r\n", q.Method, path, q.Protocol, host)
@@ -139,7 +140,7 @@ func message(host, path string, q Request) []byte {
 	return b.Bytes()
 }
 
-// DoWith sends a request with a client of net/http, for protocols that this package does not read byte by byte.
+// DoWith sends a request with a client of net/http. It is for protocols that this package does not read byte by byte.
 func DoWith(ctx context.Context, client *http.Client, url string, q Request) Response {
 	ctx, cancel := context.WithTimeout(ctx, await.Patience)
 	defer cancel()
@@ -172,14 +173,14 @@ func read(response *http.Response) Response {
 	header := response.Header
 	if err != nil {
 		if err = problem(err); !errors.Is(err, ErrHangs) {
-			err = fmt.Errorf("%w: %w", ErrCut, err) // HTTP/2 and HTTP/3 reset a stream
+			err = fmt.Errorf("%w: %w", ErrCut, err) // over HTTP/2 and HTTP/3, the server resets the stream
 		}
 		err = fmt.Errorf("%w: %d of %d bytes came", err, len(content), response.ContentLength)
 	}
 	return Response{Status: response.StatusCode, Header: header, Body: content, Err: err}
 }
 
-// problem returns ErrHangs or ErrCut for the errors that mean the same, and any other error as it is.
+// problem returns ErrHangs or ErrCut for errors with one of these meanings. It returns any other error unchanged.
 func problem(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):

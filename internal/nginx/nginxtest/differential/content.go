@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// content returns an error if the body of a response is not the body of an outcome.
+// content returns an error if a response does not have the body that the outcome requires.
 func content(of *Representation, q Request, r Response, o outcome) error {
 	switch {
 	case q.Method == http.MethodHead, o.status == http.StatusNotModified, o.status == http.StatusNoContent:
@@ -24,7 +24,7 @@ func content(of *Representation, q Request, r Response, o outcome) error {
 		return part(of, o.spans[0], r.Header.Get("Content-Range"), r.Body)
 	case o.status == http.StatusPartialContent && len(o.spans) > 1:
 		return parts(of, o.spans, r)
-	case o.status != of.Status: // 412 and 416 have a body of nginx or of the origin
+	case o.status != of.Status: // the body of a 412 or a 416 is nginx's own or the origin's
 		return nil
 	}
 	if problem := differs(of.Body, r.Body); problem != "" {
@@ -61,8 +61,8 @@ func part(of *Representation, s span, contentRange string, got []byte) error {
 	return nil
 }
 
-// parts checks several ranges. Each range must come in a part of its own, in the order in which the ranges were
-// requested.
+// parts checks several ranges. Each range must be in its own part of the response. The parts must be in the order in
+// which the ranges were requested.
 func parts(of *Representation, spans []span, r Response) error {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {
@@ -88,7 +88,8 @@ func parts(of *Representation, spans []span, r Response) error {
 	return nil
 }
 
-// untouched are headers that belong to a response itself, so they are not compared with the representation's headers.
+// untouched are headers that belong to one response and not to the representation. So they are not compared with the
+// representation's headers. The values say why.
 var untouched = map[string]string{
 	"Connection":        "of one connection",
 	"Keep-Alive":        "of one connection",
@@ -105,13 +106,13 @@ var untouched = map[string]string{
 	"Date":              "compared apart: nginx's own errors have the present time",
 }
 
-// single are headers that a response may contain only once (RFC 9110, section 5.3), or that we add once.
+// single are headers that a response may contain only once (RFC 9110, section 5.3), or that CacheNode adds only once.
 var single = []string{
 	"Content-Length", "Content-Range", "Content-Type", "Date", "Etag", "Last-Modified", "Location", "Server", "X-Cache",
 	"X-Cache-Disk", "X-Cache-Hop", "Accept-Ranges", "Expires", "Retry-After", versionHeader,
 }
 
-// headers returns an error if the headers of a response are not the headers of a representation.
+// headers returns an error if the headers of a response differ from the headers of a representation.
 func (h *History) headers(of *Representation, q Request, r Response, o outcome) error {
 	for _, name := range single {
 		if values := r.Header.Values(name); len(values) > 1 {
@@ -119,7 +120,7 @@ func (h *History) headers(of *Representation, q Request, r Response, o outcome) 
 		}
 	}
 	if o.status == http.StatusPreconditionFailed || o.status == http.StatusRequestedRangeNotSatisfiable {
-		return nil // an error, not a representation
+		return nil // such a response is an error and not a representation
 	}
 	ofContent := []string{"Content-Type", "Content-Encoding", "Content-Language"}
 	for name := range r.Header {
@@ -137,7 +138,7 @@ func (h *History) headers(of *Representation, q Request, r Response, o outcome) 
 		_, ok := untouched[name]
 		_, has := r.Header[name]
 		isOptional := o.status != of.Status && !slices.Contains(always, name) ||
-			!hasBody(of.Status) && name == "Content-Type" // nginx leaves it out with HTTP/2 and HTTP/3
+			!hasBody(of.Status) && name == "Content-Type" // nginx omits it with HTTP/2 and HTTP/3
 		if !ok && !has && !isOptional {
 			return fmt.Errorf("%s is missing", name)
 		}
@@ -148,7 +149,8 @@ func (h *History) headers(of *Representation, q Request, r Response, o outcome) 
 	return nil
 }
 
-// sentCookies returns true if the origin sent these cookies when it was asked for a slice for the request.
+// sentCookies returns true if the origin sent these cookies in an answer that this request caused. Such an answer may
+// be a slice.
 func (h *History) sentCookies(q Request, cookies []string) bool {
 	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool {
 		return e.Request == q.Number && e.Of != nil && slices.Equal(e.Of.Header["Set-Cookie"], cookies)

@@ -55,7 +55,7 @@ func isAny(string) bool { return true }
 
 func isStrong(tag string) bool { return !strings.HasPrefix(tag, "W/") }
 
-// matches returns true if a list of tags contains the tag. A star matches any representation.
+// matches returns true if a list of tags contains the tag. The list "*" matches any representation.
 func matches(list, tag string, counts func(tag string) bool) bool {
 	if list == "*" {
 		return true
@@ -69,8 +69,8 @@ func matches(list, tag string, counts func(tag string) bool) bool {
 	return false
 }
 
-// unmodified returns true if a representation has not been modified since a date. otherwise is the result if the date
-// is not valid or the representation has no date. The header must then be ignored.
+// unmodified returns true if a representation has not been modified since a date. If the date is not valid or the
+// representation has no date, the header must be ignored. The result is then the parameter otherwise.
 func unmodified(date string, of *Representation, otherwise bool) bool {
 	since, ok := parseDate(date)
 	modified, has := parseDate(of.Header.Get("Last-Modified"))

@@ -63,7 +63,7 @@ func with(name, value string) func(*Representation) {
 	return func(of *Representation) { of.Header[http.CanonicalHeaderKey(name)] = []string{value} }
 }
 
-// headersOf returns headers from pairs of name and value.
+// headersOf returns headers. Its arguments are a name and a value for each header.
 func headersOf(pairs ...string) http.Header {
 	header := http.Header{}
 	for i := 0; i < len(pairs); i += 2 {

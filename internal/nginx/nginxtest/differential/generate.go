@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Shape defines what all generated cases have in common.
+// Shape contains the limits and settings for all generated cases.
 type Shape struct {
-	// Pods is the number of pods that clients ask.
+	// Pods is the number of pods to which clients send requests.
 	Pods int
 	// Sizes are the possible sizes of bodies, in bytes.
 	Sizes []int
@@ -18,11 +18,11 @@ type Shape struct {
 	Protocols []Protocol
 	// Steps is the number of steps in a case.
 	Steps int
-	// Strict is true if every copy can reliably be expired or removed, so that it must not be served afterwards.
+	// Strict is true if the test can reliably expire or remove every copy. Such a copy must not be served afterwards.
 	Strict bool
 }
 
-// Action is what a step does.
+// Action is the kind of a step.
 type Action string
 
 // The actions. Ask sends a request. Expire makes all copies of the object expire, and Purge removes them. Change
@@ -52,15 +52,15 @@ func (s Step) String() string {
 	return string(s.Action)
 }
 
-// Case is what happens to one URL.
+// Case describes the resources of one URL and the steps of a test with this URL.
 type Case struct {
 	Seed uint64
-	// Resources are what the origin serves under the URL, one after another.
+	// Resources are the resources that the origin serves under the URL, one after another.
 	Resources []Resource
 	Steps     []Step
 }
 
-// Resource is what the origin serves under a URL until the origin changes it.
+// Resource describes the content of a URL until the origin changes it.
 type Resource struct {
 	Representation
 	// size is the size of the body in bytes. The body itself depends on the headers in Vary.
@@ -76,7 +76,7 @@ type generator struct {
 	shape Shape
 }
 
-// Generate returns a generated case, which is always the same for a seed and a shape.
+// Generate returns a generated case. The case is always the same for the same seed and shape.
 func Generate(seed uint64, shape Shape) Case {
 	g := generator{rand.New(rand.NewPCG(seed, 0)), shape}
 	c := Case{Seed: seed}
@@ -124,14 +124,15 @@ func (g generator) action(i int, failing bool) Action {
 	return Ask
 }
 
-// pick returns one of some values.
+// pick returns one of the values at random.
 func pick[T any](g generator, values ...T) T { return values[g.IntN(len(values))] }
 
-// often returns true n times of ten.
+// often returns true in n of ten cases.
 func (g generator) often(n int) bool { return g.IntN(10) < n }
 
-// One in cutEach resources is cut: the resources whose number modulo cutEach is cutRest. The cases that the tests of
-// nginx/cache remember by their seeds have no such resource.
+// A resource is cut if its number modulo cutEach is cutRest. The number is the sum of the seed and the position of the
+// resource. This does not apply to a resource whose framing is Close, or whose body has at most one byte. The tests of
+// nginx/cache contain the seeds of some cases; none of these cases has a resource that is cut.
 const cutEach, cutRest = 17, 7
 
 // resource generates a resource of the origin.
@@ -175,7 +176,7 @@ func (g generator) resource(seed uint64, i int) Resource {
 	return r
 }
 
-// status returns 200 in most cases.
+// status generates a status. About half of them are 200.
 func (g generator) status() int {
 	switch n := g.IntN(20); {
 	case n < 10:
@@ -185,7 +186,7 @@ func (g generator) status() int {
 			414, 416, 418, 421, 429, 451, 500, 501, 502, 503, 504)
 	}
 	for {
-		// A 206 and a 304 have a meaning of their own.
+		// The statuses 206 and 304 have a special meaning, so they are left out.
 		if status := 200 + g.IntN(400); status != http.StatusPartialContent && status != http.StatusNotModified {
 			return status
 		}
@@ -209,7 +210,7 @@ func strongTag(i int) string { return fmt.Sprintf(`"tag%d"`, i) }
 // modified returns the date on which resource i was last modified.
 func modified(i int) string { return fmt.Sprintf("Mon, 23 Nov 2026 10:00:0%d GMT", i) }
 
-// freshness generates headers that define how long an answer is fresh.
+// freshness generates the headers that define how long an answer is fresh.
 func (g generator) freshness(set func(string, ...string)) {
 	if g.often(6) {
 		set("Cache-Control", pick(g, "max-age=3600", "public, max-age=3600", "max-age=3600, must-revalidate",
@@ -224,8 +225,8 @@ func (g generator) freshness(set func(string, ...string)) {
 	}
 }
 
-// Represent returns the representation that the origin serves for a request with these headers. It depends on the
-// headers that Vary names.
+// Represent returns the representation that the origin serves for a request with these headers. The result depends on
+// the headers that Vary names.
 func (r Resource) Represent(header http.Header) *Representation {
 	of := r.Representation
 	if vary := names(of.Header, "Vary"); !slices.Contains(vary, "*") {
@@ -244,7 +245,7 @@ func (r Resource) Represent(header http.Header) *Representation {
 	return &of
 }
 
-// Failure returns what the origin sends while it fails.
+// Failure returns the answer that the origin sends while it fails with a status.
 func Failure(status int) *Representation {
 	version := fmt.Sprintf("failure-%d", status)
 	return &Representation{

@@ -51,7 +51,7 @@ func (g generator) method() string {
 	return http.MethodOptions
 }
 
-// tag returns an entity tag: one of the origin's, strong or weak, or another one.
+// tag returns an entity tag. It is one of the origin's own tags, strong or weak, or a different tag.
 func (g generator) tag(all []Resource) string {
 	own := all[g.IntN(len(all))].Header.Get("ETag")
 	if own == "" || g.often(2) {

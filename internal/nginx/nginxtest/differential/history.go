@@ -7,21 +7,22 @@ import (
 	"slices"
 )
 
-// Way describes the path on which requests reach the origin.
+// Way describes the parts of nginx through which requests reach the origin.
 type Way struct {
-	// Memory is true if there is a memory tier, which may serve a copy for a while after its object has expired.
+	// Memory is true if there is a memory tier. The memory tier may serve a copy for a while after the object has expired.
 	Memory bool
 	// Slices is true if objects are fetched in slices. A response in slices ends early if it would otherwise mix two
 	// versions.
 	Slices bool
 }
 
-// History contains the answers of the origin for a URL so far, in their order, and what has happened to the copies.
+// History contains the answers that the origin has sent for a URL so far, in their order. It also records when the
+// copies expired and when they were removed.
 type History struct {
 	Way       Way
 	Exchanges []Exchange
-	// expired is the number of exchanges at the time at which all copies were last made to expire. purged is the number
-	// at the time at which all copies were last removed.
+	// expired is the number of exchanges before the last call of Expire. purged is the number of exchanges before the last
+	// call of Purge.
 	expired, purged int
 }
 
@@ -31,7 +32,7 @@ func (h *History) Expire() { h.expired = len(h.Exchanges) }
 // Purge notes that all copies have been removed.
 func (h *History) Purge() { h.purged = len(h.Exchanges) }
 
-// usable returns an error if a response to a request may not be made from a representation.
+// usable returns an error if a cache may not answer a request with a representation.
 func (h *History) usable(of *Representation, q Request) error {
 	why := errors.New("the origin has never sent it")
 	for i, e := range slices.Backward(h.Exchanges) {
@@ -78,7 +79,7 @@ func (h *History) mayBeStale(of *Representation, q Request) error {
 	if err := mayForError(of.Header); err != nil {
 		return err
 	}
-	// The gateway remembers a failure for a second, so the failure may be that of an earlier request.
+	// The gateway remembers a failure for a second, so an earlier request may have caused the failure.
 	for _, e := range slices.Backward(h.Exchanges) {
 		if h.failed(e) {
 			return nil
@@ -90,13 +91,13 @@ func (h *History) mayBeStale(of *Representation, q Request) error {
 	return errors.New("the origin has not failed")
 }
 
-// failed returns true if an answer is a failure for which an expired copy may be served instead.
+// failed returns true if an answer is a failure and an expired copy may be served instead.
 func (h *History) failed(e Exchange) bool {
 	return e.Of == nil || slices.Contains([]int{500, 502, 503, 504}, e.Status)
 }
 
-// isShared returns true for an answer that the gateway keeps for a second. Requests for an expired object wait for
-// the first request and get its answer. A request that comes within that second also gets it.
+// isShared returns true for an answer that the gateway keeps for a second. Requests for an expired object wait for the
+// first request and get its answer. A request that arrives within that second also gets this answer.
 func (h *History) isShared(i int, e Exchange, q Request) bool {
 	control := directives(e.Of.Header)
 	for _, name := range []string{"no-store", "no-cache", "private"} {
@@ -109,7 +110,7 @@ func (h *History) isShared(i int, e Exchange, q Request) bool {
 		e.Of.Header.Get("Set-Cookie") == ""
 }
 
-// known returns the representations of which the origin has sent parts, the last one first.
+// known returns the representations of which the origin has sent at least a part. The latest one comes first.
 func (h *History) known() (all []*Representation) {
 	for _, e := range slices.Backward(h.Exchanges) {
 		if e.Of != nil && !slices.Contains(all, e.Of) {

@@ -1,9 +1,10 @@
 // Package differential decides which responses a client may get from a cache. It applies RFC 9110 and RFC 9111 to the
 // client's request and to all earlier answers of the origin for the same URL. The package also generates requests and
-// origins, which are always the same for a seed. So a test can compare what the real nginx does with what is allowed.
+// origins, which are always the same for the same seed. So a test can check whether the responses of the real nginx are
+// allowed.
 //
-// It imports no package of the project except test/await, because it judges the product. A rule of the RFCs goes into
-// check, and a new kind of request or origin goes into the generator.
+// The package imports no package of the project except test/await, because it must judge the product independently. Put
+// a rule of the RFCs into check.go, and a new kind of request or origin into generate.go.
 package differential
 
 import (
@@ -15,16 +16,16 @@ import (
 )
 
 const (
-	// requestHeader carries the number of a client's request to the origin. It is a header that the cache passes on.
+	// requestHeader contains the number of a client's request. The cache passes this header on to the origin.
 	requestHeader = "X-Asked"
-	// versionHeader names the version of the representation in a response.
+	// versionHeader is a response header with the version of the representation.
 	versionHeader = "X-Version"
-	// AnswerHeader numbers the answers of the origin for a URL, so that a stored answer can be distinguished from an
-	// earlier one.
+	// AnswerHeader contains the number of the origin's answer for a URL, so that a test can distinguish a stored answer
+	// from an earlier one.
 	AnswerHeader = "X-Answer"
 )
 
-// Request is what a client asks for.
+// Request is a request of a client.
 type Request struct {
 	// Number is the position of the request among all requests for its URL, counted from 1.
 	Number int
@@ -32,7 +33,7 @@ type Request struct {
 	Header http.Header
 	// Body is sent with a Content-Length, if it is not empty.
 	Body string
-	// Pod is the pod that is asked.
+	// Pod is the pod that gets the request.
 	Pod int
 	// Protocol is the protocol that the client speaks.
 	Protocol Protocol
@@ -41,7 +42,8 @@ type Request struct {
 // Protocol is a version of HTTP.
 type Protocol string
 
-// The protocols. Clients of HTTP10 close a connection after one response; clients of the other protocols keep it.
+// The protocols. With HTTP10, a client closes the connection after one response. With the other protocols, it keeps the
+// connection open.
 const (
 	HTTP10 Protocol = "HTTP/1.0"
 	HTTP11 Protocol = "HTTP/1.1"
@@ -62,7 +64,7 @@ func (q Request) String() string {
 		q.Number, q.Method, q.Protocol, q.Pod, lines(q.Header), body(q.Body))
 }
 
-// Framing is how an origin shows where the body of a response ends.
+// Framing defines how an origin shows where the body of a response ends.
 type Framing string
 
 // The framings.
@@ -72,16 +74,16 @@ const (
 	Close   Framing = "until the connection closes"
 )
 
-// Representation is what the origin serves under a URL until the origin changes it, for requests with the same values
-// of the headers that Vary names.
+// Representation is the content of a URL for all requests that have the same values of the headers that Vary names. It
+// is valid until the origin changes the content.
 type Representation struct {
-	// Version distinguishes the representation from all others of its URL.
+	// Version distinguishes the representation from all other representations of the URL.
 	Version string
 	Status  int
 	Header  http.Header
 	Body    []byte
 	Framing Framing
-	// Ranges is true if the origin itself answers Range.
+	// Ranges is true if the origin itself supports Range.
 	Ranges bool
 	// IsCut is true if the connection closes in the middle of the body. Such an answer is not complete, and no cache may
 	// treat it as complete (RFC 9111, section 3.3).
@@ -97,7 +99,7 @@ func (r *Representation) String() string {
 		r.Version, r.Status, r.Framing, r.IsCut, r.Ranges, lines(r.Header))
 }
 
-// Exchange is a request that the origin got, and what it answered.
+// Exchange is a request that the origin got, together with the answer.
 type Exchange struct {
 	// Request is the number of the client's request that caused the exchange.
 	Request int
@@ -107,7 +109,7 @@ type Exchange struct {
 	// instead, Of is nil and Status is 0.
 	Of     *Representation
 	Status int
-	// Answer counts the answers of the URL, from 0.
+	// Answer is the number of the answer among all answers of the URL, counted from 0.
 	Answer int
 }
 
@@ -120,7 +122,7 @@ func (e Exchange) String() string {
 	return fmt.Sprintf("   for %d, the origin answers %s with%s: %s", e.Request, e.Method, lines(e.Header), answer)
 }
 
-// Response is what a client got.
+// Response is a response that a client got.
 type Response struct {
 	Status int
 	Header http.Header
@@ -139,7 +141,7 @@ func (r Response) String() string {
 	return fmt.Sprintf("   the client gets %d with %d bytes%s%s", r.Status, len(r.Body), lines(r.Header), problem)
 }
 
-// lines returns headers in one line, sorted, without headers that do not help to explain a failure.
+// lines returns headers sorted in one line. It leaves out headers that do not help to explain a failure.
 func lines(header http.Header) string {
 	var b strings.Builder
 	names := make([]string, 0, len(header))
@@ -165,7 +167,7 @@ func body(text string) string {
 	return fmt.Sprintf(" and %d bytes", len(text))
 }
 
-// without returns a copy of the headers without the named ones.
+// without returns a copy of the headers that does not contain the named headers.
 func without(header http.Header, names ...string) http.Header {
 	header = header.Clone()
 	for _, name := range names {
@@ -174,7 +176,7 @@ func without(header http.Header, names ...string) http.Header {
 	return header
 }
 
-// differs returns a text that names the first byte in which two bodies differ; "" if they are equal.
+// differs returns a text with the position of the first byte in which two bodies differ; "" if the bodies are equal.
 func differs(want, got []byte) string {
 	if bytes.Equal(want, got) {
 		return ""

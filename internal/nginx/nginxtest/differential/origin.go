@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// Origin answers for the URLs of all cases, each under a path of its own.
+// Origin answers for the URLs of all cases. Each URL has its own path.
 type Origin struct {
 	mutex sync.Mutex
 	urls  map[string]*URL
@@ -22,8 +22,8 @@ type Origin struct {
 type URL struct {
 	mutex sync.Mutex
 	c     Case
-	// now is the index of the resource that the origin serves. represented contains its representations so far, by
-	// version.
+	// now is the index of the resource that the origin serves. represented contains the representations that the origin
+	// has served so far, by version.
 	now         int
 	represented map[string]*Representation
 	failing     bool
@@ -65,7 +65,8 @@ func (u *URL) Do(step Step) {
 	}
 }
 
-// ServeHTTP answers all requests of a connection byte by byte, so that it can also send what net/http would not send.
+// ServeHTTP answers all requests of a connection. It writes the answers itself, so that it can also send bytes that
+// net/http would not send.
 func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	connection, buffered, err := w.(http.Hijacker).Hijack()
@@ -81,7 +82,7 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer answers a request. It returns false if the connection is to be closed.
+// answer answers a request. It returns false if the connection must be closed.
 func (o *Origin) answer(connection net.Conn, r *http.Request) bool {
 	o.mutex.Lock()
 	u := o.urls[r.URL.Path]
@@ -99,7 +100,7 @@ func (o *Origin) answer(connection net.Conn, r *http.Request) bool {
 	return writer.Flush() == nil && stays
 }
 
-// exchange decides the answer to a request, and records both.
+// exchange chooses the answer to a request, and records the request and the answer.
 func (u *URL) exchange(r *http.Request) (e Exchange, spans []span) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -116,7 +117,7 @@ func (u *URL) exchange(r *http.Request) (e Exchange, spans []span) {
 		}
 		o := evaluate(e.Of, r.Method, header)
 		e.Status, spans = o.status, o.spans
-		if len(spans) > 1 { // this origin ignores several ranges
+		if len(spans) > 1 { // this origin ignores a Range with several ranges
 			e.Status, spans = e.Of.Status, nil
 		}
 	}
@@ -140,8 +141,8 @@ func (u *URL) represent(header http.Header) *Representation {
 	return of
 }
 
-// write writes the answer of an exchange. It returns false if the connection must be closed after the answer: its end
-// is the end of the body, or the body is cut.
+// write writes the answer of an exchange. It returns false if the origin must close the connection after the answer.
+// This is so if the end of the connection marks the end of the body, or if the body is cut.
 func write(w io.Writer, e Exchange, spans []span) (stays bool) {
 	var head bytes.Buffer
 	fmt.Fprintf(&head, "HTTP/1.1 %d %s\r\n%s: %d\r\n", e.Status, http.StatusText(e.Status), AnswerHeader, e.Answer)
@@ -177,7 +178,7 @@ func write(w io.Writer, e Exchange, spans []span) (stays bool) {
 		head.WriteString("Connection: close\r\n")
 	}
 	head.WriteString("\r\n")
-	_, _ = w.Write(head.Bytes()) // a failure is seen when the writer is flushed
+	_, _ = w.Write(head.Bytes()) // the caller notices a failure when it flushes the writer
 	if e.Method == http.MethodHead || framing == "" {
 		return framing != Close
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// liberty allows a server to ignore headers of a request, or allows an outcome that [evaluate] does not return.
-// reason says why, or where the documentation says so.
+// liberty allows a server to ignore headers of a request, or allows an outcome that [evaluate] does not return. reason
+// says why, or names the page of the documentation.
 type liberty struct {
 	reason string
 	// ignores are the headers that the server may ignore.
@@ -70,7 +70,7 @@ var byRFC = []liberty{
 	},
 }
 
-// ofNginx are the cases in which nginx deviates from the RFCs. All of them are documented in docs/reference/http.md.
+// ofNginx are the cases in which nginx deviates from the RFCs. docs/reference/http.md describes all of them.
 var ofNginx = []liberty{
 	{
 		reason:  "304 only if both conditions allow it",

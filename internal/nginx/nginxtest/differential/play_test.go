@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shape is that of the tests here.
+// shape is the shape of the cases in these tests.
 var shape = Shape{Pods: 1, Sizes: []int{0, 1, 5000, 100_000}, Protocols: []Protocol{HTTP11}, Steps: 12, Strict: true}
 
 func TestGenerateIsTheSameForASeed(t *testing.T) {
@@ -22,8 +22,8 @@ func TestGenerateIsTheSameForASeed(t *testing.T) {
 	}
 }
 
-// TestPlayWithTheOriginItself checks that clients may get all that the origin answers itself, so that what a test finds
-// is a fault of the cache.
+// TestPlayWithTheOriginItself checks that no answer that comes directly from the origin counts as a fault. So a fault
+// that another test finds is a fault of the cache.
 func TestPlayWithTheOriginItself(t *testing.T) {
 	t.Parallel()
 	origin := &Origin{}
@@ -37,7 +37,7 @@ func TestPlayWithTheOriginItself(t *testing.T) {
 		p := Player{
 			URL: origin.Add(path, c), Do: func(q Request) Response { return client.Do(path, q) },
 			Expire: func() {}, Purge: func() {}, Settle: func(string, int) {},
-			IsKnown: func(f Fault) bool { return f.Response.Status == 0 }, // it closes the connection on purpose
+			IsKnown: func(f Fault) bool { return f.Response.Status == 0 }, // the origin closes the connection on purpose
 		}
 		p.Begin(Way{}, c)
 		if f := p.Play(c.Steps); f != nil {

@@ -8,8 +8,8 @@ import (
 // span is a range of bytes, both ends included.
 type span struct{ first, last int }
 
-// parseRange returns the ranges of a Range header that can be satisfied for a body of the given size (RFC 9110,
-// section 14.1.2). ok is false for a header that is not valid, which a server may ignore or refuse.
+// parseRange returns the ranges of a Range header that can be satisfied for a body of the given size (RFC 9110, section
+// 14.1.2). ok is false for a header that is not valid. A server may ignore or refuse such a header.
 func parseRange(header string, size int) (spans []span, ok bool) {
 	set, ok := strings.CutPrefix(header, "bytes=")
 	if !ok {
@@ -31,8 +31,8 @@ func parseRange(header string, size int) (spans []span, ok bool) {
 	return spans, true
 }
 
-// parseSpan reads one range. If the range cannot be satisfied, the result is empty: its first byte is behind its
-// last.
+// parseSpan reads one range. If no byte of the body is in the range, the result is empty, which means that first is
+// larger than last.
 func parseSpan(first, last string, size int) (s span, ok bool) {
 	if first == "" {
 		suffix, ok := position(last)

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Player carries out the steps of a case, except for what the origin itself does.
+// Player carries out the steps of a case. The origin carries out its own part of a step; see [URL.Do].
 type Player struct {
 	// URL is the case's URL at the origin.
 	URL *URL
 	// Do sends a request and returns the response. Expire makes all copies of the object expire, and Purge removes them.
 	Do            func(Request) Response
 	Expire, Purge func()
-	// Settle waits until an answer of the origin is stored in the given number of copies, or until it is clear that the
-	// answer will not be stored. nginx stores a response after the client has it.
+	// Settle waits until the given number of copies of an answer are stored, or until it is clear that the answer will not
+	// be stored. This wait is necessary because nginx stores a response after the client has received it.
 	Settle func(answer string, copies int)
-	// IsKnown returns true for a known fault, after which the case goes on.
+	// IsKnown returns true for a known fault. The case goes on after such a fault.
 	IsKnown func(Fault) bool
 
 	history History
-	// last is the last response to a request that a cache can answer. lastRequest is that request.
+	// last is the last response to a request that a cache may answer. lastRequest is that request.
 	last        Response
 	lastRequest Request
 	story       strings.Builder
@@ -28,7 +28,7 @@ type Player struct {
 
 // Fault is a response that is not allowed.
 type Fault struct {
-	// Err says why the response is not allowed. Story tells what has happened to the URL, one line for each event.
+	// Err says why the response is not allowed. Story contains the events of the URL so far, one line for each event.
 	Err   error
 	Story string
 	// Request and Response are the last request and the last response of the story.
@@ -51,8 +51,7 @@ func (p *Player) tell(format string, values ...any) {
 	fmt.Fprintf(&p.story, "  "+format+"\n", values...)
 }
 
-// Play plays some steps and checks each response. It returns the first response that is not allowed, as a fault; nil
-// if all are allowed.
+// Play carries out steps and checks each response. It returns the first fault that is not known; nil if there is none.
 func (p *Player) Play(steps []Step) *Fault {
 	for _, step := range steps {
 		if step.Action == Ask {
@@ -96,7 +95,7 @@ func (p *Player) ask(q Request) *Fault {
 	return nil
 }
 
-// settle waits until the answer in the last response is stored. If that response was fetched, but not from the
+// settle waits until the answer in the last response is stored. If that response was a MISS but did not come from the
 // origin, another pod or disk stores the answer too.
 func (p *Player) settle() {
 	answer, copies := p.last.Header.Get(AnswerHeader), 1

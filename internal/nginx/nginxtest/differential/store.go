@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// heuristic are the statuses whose responses are stored even if the origin sends no lifetime. They are the statuses
-// in cache.valid.
+// heuristic are the statuses whose responses are stored even if the origin sends no lifetime. They are the default
+// statuses of cache.valid.
 var heuristic = []int{http.StatusOK, http.StatusPartialContent, http.StatusMovedPermanently, http.StatusNotFound}
 
-// storable returns an error if a cache may not use the answer of an exchange for another request. The rules are in
-// RFC 9111, section 3, and in docs/reference/http.md, which is stricter.
+// storable returns an error if a cache may not use the answer of an exchange for another request. The rules are in RFC
+// 9111, section 3, and in docs/reference/http.md. The rules in docs/reference/http.md are stricter.
 func (e Exchange) storable() error {
 	if e.Method != http.MethodGet {
 		return errors.New("the answer is to " + e.Method)
@@ -23,7 +23,7 @@ func (e Exchange) storable() error {
 	if e.Of.IsCut {
 		return errors.New("it was cut short")
 	}
-	// A 206 or 304 that nobody requested is no part of a stored response.
+	// A 206 or 304 that nobody requested must not become part of a stored response.
 	if e.Of.Status == http.StatusPartialContent || e.Of.Status == http.StatusNotModified {
 		return errors.New("the status is " + http.StatusText(e.Of.Status))
 	}
@@ -84,7 +84,7 @@ func mayForError(h http.Header) error {
 	return nil
 }
 
-// directives returns the directives of Cache-Control, with their arguments.
+// directives returns the directives of Cache-Control with their arguments; the argument is "" if a directive has none.
 func directives(h http.Header) map[string]string {
 	found := map[string]string{}
 	for _, name := range names(h, "Cache-Control") {
@@ -94,7 +94,7 @@ func directives(h http.Header) map[string]string {
 	return found
 }
 
-// names returns the members of a header that is a list.
+// names returns the members of a header whose value is a list.
 func names(h http.Header, header string) (members []string) {
 	for _, value := range h.Values(header) {
 		for name := range strings.SplitSeq(value, ",") {
@@ -106,8 +106,8 @@ func names(h http.Header, header string) (members []string) {
 	return members
 }
 
-// selects returns true if the answer to one request may also answer another request, according to the headers that
-// Vary names (RFC 9111, section 4.1).
+// selects returns true if Vary allows the answer to be used for another request (RFC 9111, section 4.1). This is so if
+// both requests have the same values of the headers that Vary names.
 func (e Exchange) selects(q Request) bool {
 	for _, name := range names(e.Of.Header, "Vary") {
 		if e.Header.Get(name) != q.Header.Get(name) {

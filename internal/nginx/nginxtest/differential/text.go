@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// noise is a sequence of bytes in which no two places look the same.
+// noise returns a sequence of random bytes. In practice, no part of it occurs twice.
 var noise = sync.OnceValue(func() []byte {
 	source := rand.NewChaCha8([32]byte{})
 	bytes := make([]byte, 8<<20)
@@ -14,7 +14,8 @@ var noise = sync.OnceValue(func() []byte {
 	return bytes
 })
 
-// text returns the body of a version: its name, and a part of noise that belongs to it.
+// text returns the body of a version. The body consists of the version's name and a part of noise that depends on the
+// version.
 func text(version string, size int) []byte {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(version)) // never fails
