@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,16 +34,19 @@ import (
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses/status;gateways/status;httproutes/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=services,verbs=delete
-// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch
 
 // GatewayReconciler decides which routes the pods of a CacheNode serve for its Gateways. A pass handles a CacheNode
 // with all objects of the Gateway API that belong to it. It writes the Services of the Gateways and the statuses, and
 // passes the routes to [CacheNodeReconciler].
 type GatewayReconciler struct {
 	client.Client
-	// Live reads from the API server and bypasses the cache. Backends reads Services of all namespaces.
+	// Live reads from the API server and bypasses the cache. Backends reads Services and EndpointSlices; see
+	// [StripBackend].
 	Live     client.Reader
 	Backends cache.Cache
+	// Watched are the namespaces whose objects can be read; none means all namespaces.
+	Watched  []string
 	Exchange *GatewayExchange
 	// Grants is true if ReferenceGrants can be read. Without them, no reference may cross namespaces.
 	Grants bool
@@ -66,29 +70,45 @@ func (r *GatewayReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Namespace{}, all, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		WatchesRawSource(r.Exchange.forGateways())
-	services := &corev1.Service{}
-	b = b.WatchesRawSource(source.Kind[client.Object](r.Backends, services, all,
-		predicate.Funcs{UpdateFunc: isOtherService}))
+	otherBackend := predicate.Funcs{UpdateFunc: isOtherBackend}
+	b = b.WatchesRawSource(source.Kind[client.Object](r.Backends, &corev1.Service{}, all, otherBackend)).
+		WatchesRawSource(source.Kind[client.Object](r.Backends, &discoveryv1.EndpointSlice{}, all, otherBackend))
 	if r.Grants {
 		b = b.Watches(&gw.ReferenceGrant{}, all, changed)
 	}
 	return b.Complete(r)
 }
 
-// isOtherService returns true for an update of a Service that can matter to routes.
-func isOtherService(e event.UpdateEvent) bool {
-	before, after := e.ObjectOld.(*corev1.Service), e.ObjectNew.(*corev1.Service)
-	return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
+// isOtherBackend returns true for an update of a Service or an EndpointSlice that can matter to routes. The objects are
+// stripped; see [StripBackend].
+func isOtherBackend(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew
+	before.SetResourceVersion(after.GetResourceVersion())
+	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// StripBackend keeps only the fields of a Service that matter to routes. A cluster may have very many Services.
+// StripBackend keeps only the fields of a Service or an EndpointSlice that matter to routes. A cluster may have very
+// many of them, and the addresses in EndpointSlices change often.
 func StripBackend(object any) (any, error) {
-	if s, ok := object.(*corev1.Service); ok {
-		s.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}
-		s.Spec = corev1.ServiceSpec{Type: s.Spec.Type, ClusterIP: s.Spec.ClusterIP, Ports: s.Spec.Ports}
-		s.Status = corev1.ServiceStatus{}
+	switch o := object.(type) {
+	case *corev1.Service:
+		o.ObjectMeta = strippedMeta(o, nil)
+		o.Spec = corev1.ServiceSpec{Type: o.Spec.Type, ClusterIP: o.Spec.ClusterIP, Ports: o.Spec.Ports}
+		o.Status = corev1.ServiceStatus{}
+	case *discoveryv1.EndpointSlice:
+		o.ObjectMeta = strippedMeta(o, map[string]string{
+			discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName],
+		})
+		o.Endpoints = nil
 	}
 	return object, nil
+}
+
+func strippedMeta(of client.Object, labels map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: of.GetNamespace(), Name: of.GetName(), UID: of.GetUID(), ResourceVersion: of.GetResourceVersion(),
+		Labels: labels,
+	}
 }
 
 // all returns the requests for all CacheNodes to which a GatewayClass refers or has referred.
@@ -169,7 +189,7 @@ func (r *GatewayReconciler) serve(
 		}
 	}
 	if g := cacheNode.Spec.Gateways; g != nil {
-		state.Ports = gateways.AssignPorts(state.Allowed(), kept, gateways.Range{From: g.Ports.From, To: g.Ports.To})
+		state.Ports = state.AssignedPorts(kept, gateways.Range{From: g.Ports.From, To: g.Ports.To})
 	}
 	ports := map[types.NamespacedName]map[int32]int32{}
 	for port, number := range state.Ports {

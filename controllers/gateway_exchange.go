@@ -44,20 +44,20 @@ func NewGatewayExchange() *GatewayExchange {
 
 // forCacheNodes returns the source that gives the exchange the queue of the controller of CacheNodes.
 func (e *GatewayExchange) forCacheNodes() source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		e.mutex.Lock()
-		defer e.mutex.Unlock()
-		e.toCacheNodes = queue
-		return nil
-	})
+	return e.queueTo(&e.toCacheNodes)
 }
 
 // forGateways returns the source that gives the exchange the queue of the controller of Gateways.
 func (e *GatewayExchange) forGateways() source.Source {
+	return e.queueTo(&e.toGateways)
+}
+
+// queueTo returns a source that writes the queue of its controller to a field of the exchange.
+func (e *GatewayExchange) queueTo(field *workqueue.TypedRateLimitingInterface[reconcile.Request]) source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		e.mutex.Lock()
 		defer e.mutex.Unlock()
-		e.toGateways = queue
+		*field = queue
 		return nil
 	})
 }

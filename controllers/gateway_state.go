@@ -2,9 +2,7 @@ package controllers
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
-	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -38,8 +36,7 @@ func (r *GatewayReconciler) read(
 	state = gateways.State{
 		Fleet: gateways.FleetFor(name, cacheNode, r.ClusterDomain), HTTPRoutes: routes.Items, Grants: grants.Items,
 		Namespaces: make(map[string]gateways.Namespace, len(namespaces.Items)),
-		Elsewhere:  map[types.NamespacedName]bool{},
-		Services:   map[types.NamespacedName]gateways.Service{}, Certificates: map[types.NamespacedName]error{},
+		Elsewhere:  map[types.NamespacedName]bool{}, Services: map[types.NamespacedName]gateways.Service{},
 	}
 	for i := range namespaces.Items {
 		n := &namespaces.Items[i]
@@ -64,15 +61,16 @@ func (r *GatewayReconciler) read(
 	if cacheNode == nil {
 		return state, nil
 	}
-	if err := r.readBackends(ctx, &state); err != nil {
-		return state, err
-	}
-	return state, r.readCertificates(ctx, &state)
+	return state, r.readBackends(ctx, &state)
 }
 
-// readBackends adds the Services to which routes refer.
+// readBackends adds the Services to which routes may refer. A Service in a namespace that the operator does not watch
+// counts as missing.
 func (r *GatewayReconciler) readBackends(ctx context.Context, state *gateways.State) error {
 	for _, name := range state.Backends() {
+		if len(r.Watched) > 0 && !slices.Contains(r.Watched, name.Namespace) {
+			continue
+		}
 		service := &corev1.Service{}
 		if err := r.Backends.Get(ctx, name, service); apierrors.IsNotFound(err) {
 			continue
@@ -99,15 +97,15 @@ func (r *GatewayReconciler) readBackends(ctx context.Context, state *gateways.St
 // leads to the endpoints themselves. If the endpoints have different ports, requests go to one of the ports. A port
 // without endpoints is its own.
 func (r *GatewayReconciler) endpointPorts(ctx context.Context, service *corev1.Service) (map[int32]int32, error) {
-	slices := &discoveryv1.EndpointSliceList{}
-	err := r.Live.List(ctx, slices, client.InNamespace(service.Namespace),
+	list := &discoveryv1.EndpointSliceList{}
+	err := r.Backends.List(ctx, list, client.InNamespace(service.Namespace),
 		client.MatchingLabels{discoveryv1.LabelServiceName: service.Name})
 	if err != nil {
 		return nil, err
 	}
 	named := map[string]int32{}
-	for i := range slices.Items {
-		for _, p := range slices.Items[i].Ports {
+	for i := range list.Items {
+		for _, p := range list.Items[i].Ports {
 			if p.Port != nil && (named[ptr.Deref(p.Name, "")] == 0 || *p.Port < named[ptr.Deref(p.Name, "")]) {
 				named[ptr.Deref(p.Name, "")] = *p.Port
 			}
@@ -120,27 +118,6 @@ func (r *GatewayReconciler) endpointPorts(ctx context.Context, service *corev1.S
 		}
 	}
 	return ports, nil
-}
-
-// readCertificates adds the Secrets to which listeners refer.
-func (r *GatewayReconciler) readCertificates(ctx context.Context, state *gateways.State) error {
-	for _, name := range state.Secrets() {
-		secret := &corev1.Secret{}
-		if err := r.Live.Get(ctx, name, secret); apierrors.IsNotFound(err) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		var problem error
-		if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
-			problem = fmt.Errorf("is not usable: tls.crt and tls.key: %w", err)
-		}
-		if isManaged(secret) {
-			problem = errors.New("is the operator's own: name one of type kubernetes.io/tls")
-		}
-		state.Certificates[name] = problem
-	}
-	return nil
 }
 
 // applyService writes the Service of a Gateway, and returns it as the API server stores it.

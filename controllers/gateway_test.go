@@ -10,6 +10,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -218,6 +219,74 @@ func TestGatewayInAnyOrder(t *testing.T) {
 		must(t, o.client.Create(context.Background(), again))
 		o.eventually(serves)
 	}
+}
+
+// TestBackendOfAnUnwatchedNamespace checks that a reference to a Service in a namespace that the operator does not
+// watch is a problem of the route alone.
+func TestBackendOfAnUnwatchedNamespace(t *testing.T) {
+	t.Parallel()
+	o := gatewayOperator(t)
+	o.apply(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: ReferenceGrant
+metadata: {name: team, namespace: kube-public}
+spec:
+  from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: team}]
+  to: [{group: "", kind: Service}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: hidden, namespace: kube-public}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: bad, namespace: team}
+spec:
+  parentRefs: [{name: shop}]
+  rules: [{backendRefs: [{name: hidden, namespace: kube-public, port: 80}]}]
+---` + aGateway)
+	cacheNode := o.create(aFleet)
+	o.settle(cacheNode)
+	for name, want := range map[string]string{"bad": "False BackendNotFound", "shop": "True ResolvedRefs"} {
+		route := &gw.HTTPRoute{ObjectMeta: team(name)}
+		o.get(route)
+		if len(route.Status.Parents) != 1 {
+			t.Errorf("route %s: %d parents", name, len(route.Status.Parents))
+		} else if got := condition(route.Status.Parents[0].Conditions, "ResolvedRefs"); got != want {
+			t.Errorf("route %s: the condition is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestEndpointsOfAHeadlessService checks that requests go to the port of the endpoints, also after that port changes,
+// and that a pass at rest reads nothing from the API server for it.
+func TestEndpointsOfAHeadlessService(t *testing.T) {
+	t.Parallel()
+	o := gatewayOperator(t)
+	o.apply(strings.Replace(aGateway, "spec: {ports: [{port: 80}]}", "spec: {clusterIP: None, ports: [{port: 80}]}", 1))
+	cacheNode := o.create(aFleet)
+	port := int32(3000)
+	endpoints := &discoveryv1.EndpointSlice{
+		ObjectMeta: team("web-1"), AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.2.3"}}},
+		Ports:     []discoveryv1.EndpointPort{{Name: new(""), Port: new(port)}},
+	}
+	endpoints.Labels = map[string]string{discoveryv1.LabelServiceName: "web"}
+	sends := func() string {
+		table := o.table(cacheNode)
+		if len(table.Routes) != 1 || table.Routes[0].Rules[0].Backends[0].Port != port {
+			return fmt.Sprintf("the routes are %+v, want port %d", table.Routes, port)
+		}
+		return ""
+	}
+	must(t, o.client.Create(context.Background(), endpoints))
+	o.eventually(sends)
+	port = 4000
+	endpoints.Ports[0].Port = new(port)
+	must(t, o.client.Update(context.Background(), endpoints))
+	o.eventually(sends)
+	o.writesNothing(cacheNode, 3)
 }
 
 // TestLargeRevision checks that a revision with many routes is compressed in the ConfigMap, and that it is read again,

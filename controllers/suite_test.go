@@ -211,9 +211,15 @@ func startOperatorAt(
 	all := controllers{cacheNodes: o.reconciler, purges: purges}
 	if exchange := o.reconciler.Exchange; exchange != nil {
 		all.gateways = &GatewayReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backends: references, Exchange: exchange, Grants: true,
-			ClusterDomain: "cluster.local",
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Exchange: exchange, Grants: true,
+			ClusterDomain: "cluster.local", Watched: []string{"default", "team"},
 		}
+		all.gateways.Backends, err = cache.New(counted, cache.Options{
+			Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+			DefaultTransform: StripBackend, DefaultNamespaces: map[string]cache.Config{"default": {}, "team": {}},
+		})
+		must(t, err)
+		must(t, mgr.Add(all.gateways.Backends))
 		all.classes = &GatewayClassReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	}
 	started := o.queues.follow(clock, all)

@@ -15,7 +15,8 @@ type Gateways struct {
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitempty"`
 
 	// ports is the range of the ports on which the pods listen for Gateways. Each port of each Gateway takes one of
-	// them. Clients never see these ports: the Service of a Gateway has the port that the listener names.
+	// them. If from of allowedNamespaces is not Same, the Gateways of one namespace get at most a quarter of the ports.
+	// Clients never see these ports: the Service of a Gateway has the port that the listener names.
 	// +optional
 	// +kubebuilder:default={from: 20000, to: 20999}
 	Ports PortRange `json:"ports,omitempty"`

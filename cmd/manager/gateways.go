@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
@@ -21,7 +22,8 @@ func setupGateways(
 	read := func(ctx context.Context) error {
 		return errors.Join(
 			readAll(ctx, mgr.GetAPIReader(), nil, &gw.GatewayClassList{}, &corev1.NamespaceList{}),
-			readAll(ctx, mgr.GetAPIReader(), watched, &gw.GatewayList{}, &gw.HTTPRouteList{}, &corev1.ServiceList{}))
+			readAll(ctx, mgr.GetAPIReader(), watched, &gw.GatewayList{}, &gw.HTTPRouteList{}, &corev1.ServiceList{},
+				&discoveryv1.EndpointSliceList{}))
 	}
 	if problem := read(context.Background()); problem != nil {
 		return nil, restartWhen(mgr, read, problem,
@@ -48,7 +50,7 @@ func setupGateways(
 		return nil, err
 	}
 	reconciler := &controllers.GatewayReconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backends: backends,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backends: backends, Watched: watched,
 		Exchange: controllers.NewGatewayExchange(), Grants: noGrants == nil, ClusterDomain: clusterDomain,
 	}
 	classes := &controllers.GatewayClassReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}

@@ -27,17 +27,20 @@ type Cached struct {
 	Note  string `json:"note"`
 }
 
+const otherResponses = "nginx still serves the cached objects; purge them if the origin now sends other responses"
+
 // CachedFields are the fields whose edits matter to cached objects. docs/concepts/changes.md also contains the notes.
 var CachedFields = []Cached{
 	{"cache.key", Cold, "every object gets a new key, so the cache is cold"},
 	{"cache.slice", Cold, "every object gets new keys, so the cache is cold"},
-	{"cache.query", Partly, "URLs whose arguments then count differently get a new key"},
+	{"cache.query", Partly, "a URL gets a new key if the edit changes which of its arguments are part of the key"},
 	{"routing.mode", Partly, "pods no longer find what other pods have cached for the same key"},
 	{"routing.scope", Partly, "keys get other owners, which fill them again"},
-	{"origin.servers", Kept, "cached objects of the old origin stay HITs; purge them if the new one differs"},
-	{"origin.scheme", Kept, "cached objects stay HITs; purge them if the origin now answers otherwise"},
-	{"origin.hostHeader", Kept, "cached objects stay HITs; purge them if the origin now answers otherwise"},
-	{"headers.request", Kept, "cached objects stay HITs; purge them if the origin now answers otherwise"},
+	{"origin.servers", Kept, "nginx still serves the cached objects of the old origin; " +
+		"purge them if the new origin has other content"},
+	{"origin.scheme", Kept, otherResponses},
+	{"origin.hostHeader", Kept, otherResponses},
+	{"headers.request", Kept, otherResponses},
 }
 
 // matters maps the path of a field to a function. The function returns the part of the field's value that matters to

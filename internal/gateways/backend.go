@@ -29,21 +29,12 @@ func (d *decision) backends(at, namespace string, refs []gw.HTTPBackendRef) (
 
 // backend returns the backend that a reference in a route names. A backend with a problem has no host.
 func (d *decision) backend(at, namespace string, ref gw.BackendObjectReference) (routes.Backend, *problem) {
-	name := types.NamespacedName{
-		Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(namespace))), Name: string(ref.Name),
-	}
+	name, problem := d.serviceOf(namespace, ref)
 	port := ptr.Deref(ref.Port, 0)
 	b := routes.Backend{Name: fmt.Sprintf("%s:%d", name, port)}
-	group, kind := ptr.Deref(ref.Group, ""), ptr.Deref(ref.Kind, "Service")
-	if group != "" || kind != "Service" {
-		return b, problemf(gw.RouteReasonInvalidKind, "%s: %s of group %q is not supported: name a Service", at, kind, group)
-	}
-	from := gw.ReferenceGrantFrom{
-		Group: gw.GroupName, Kind: httpRoute, Namespace: gw.Namespace(namespace),
-	}
-	if name.Namespace != namespace && !d.grants(from, "Service", name.Namespace, name.Name) {
-		return b, problemf(gw.RouteReasonRefNotPermitted,
-			"%s: no ReferenceGrant in namespace %s lets this route refer to Service %s", at, name.Namespace, name.Name)
+	if problem != nil {
+		problem.message = at + ": " + problem.message
+		return b, problem
 	}
 	service, ok := d.Services[name]
 	if !ok {
@@ -59,4 +50,22 @@ func (d *decision) backend(at, namespace string, ref gw.BackendObjectReference) 
 	}
 	b.Host, b.Port = naming.ServiceHost(name.Name, name.Namespace, d.Fleet.ClusterDomain), target
 	return b, nil
+}
+
+// serviceOf returns the name of the Service to which a route in the given namespace refers, or a problem if the route
+// must not refer to it.
+func (s State) serviceOf(namespace string, ref gw.BackendObjectReference) (types.NamespacedName, *problem) {
+	name := types.NamespacedName{
+		Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(namespace))), Name: string(ref.Name),
+	}
+	group, kind := ptr.Deref(ref.Group, ""), ptr.Deref(ref.Kind, "Service")
+	if group != "" || kind != "Service" {
+		return name, problemf(gw.RouteReasonInvalidKind, "%s of group %q is not supported: name a Service", kind, group)
+	}
+	from := gw.ReferenceGrantFrom{Group: gw.GroupName, Kind: httpRoute, Namespace: gw.Namespace(namespace)}
+	if name.Namespace != namespace && !s.grants(from, "Service", name.Namespace, name.Name) {
+		return name, problemf(gw.RouteReasonRefNotPermitted,
+			"no ReferenceGrant in namespace %s lets this route refer to Service %s", name.Namespace, name.Name)
+	}
+	return name, nil
 }

@@ -2,6 +2,7 @@ package gateways
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -9,8 +10,15 @@ import (
 // problem contains the reason of a condition, and a message about what a person should do.
 type problem struct{ reason, message string }
 
+// problemf returns a problem. A message that is longer than the API server accepts, which is possible for a route with
+// many rules, is cut.
 func problemf[R ~string](reason R, format string, args ...any) *problem {
-	return &problem{string(reason), fmt.Sprintf(format, args...)}
+	const most = 2000 // the API server accepts 32,768 characters
+	message := fmt.Sprintf(format, args...)
+	if len(message) > most {
+		message = strings.ToValidUTF8(message[:most], "") + " ..."
+	}
+	return &problem{string(reason), message}
 }
 
 // firstOf returns the first problem that is not nil.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -62,7 +63,7 @@ func headerChanges(at string, f gw.HTTPHeaderFilter) (changes routes.HeaderChang
 		isOwn := strings.HasPrefix(lower, "x-cachenode-") || strings.HasPrefix(lower, "x-accel-") ||
 			slices.Contains(ownHeaders, lower)
 		if isOwn || !headerName.MatchString(name) {
-			return fmt.Sprintf("%s.%s[%d]: header %q cannot be changed", at, list, i, name)
+			return fmt.Sprintf("%s.%s[%d]: header %.100q cannot be changed", at, list, i, name)
 		}
 		return ""
 	}
@@ -72,7 +73,12 @@ func headerChanges(at string, f gw.HTTPHeaderFilter) (changes routes.HeaderChang
 				problem = check(list, i, string(h.Name))
 			}
 			if problem == "" && !headerValue.MatchString(h.Value) {
-				problem = fmt.Sprintf("%s.%s[%d].value: %q is not supported: use printable ASCII without $", at, list, i, h.Value)
+				problem = fmt.Sprintf("%s.%s[%d].value: %.100q is not supported: use printable ASCII without $ and \"",
+					at, list, i, h.Value)
+			}
+			if length := conf.Length(conf.Literal(h.Value)); problem == "" && length > conf.MaxArgument {
+				problem = fmt.Sprintf("%s.%s[%d].value: is too long: it would take %d bytes in the configuration of nginx, "+
+					"and %d is the maximum", at, list, i, length, conf.MaxArgument)
 			}
 			pairs = append(pairs, routes.Pair{Name: string(h.Name), Value: h.Value})
 		}

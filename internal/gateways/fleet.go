@@ -22,8 +22,6 @@ type Fleet struct {
 	// namespace.
 	MaxRoutes, MaxRoutesPerNamespace int
 	ClusterDomain                    string
-	// ServesTLS is true if the pods can serve HTTPS for Gateways.
-	ServesTLS bool
 }
 
 // FleetOf returns the CacheNode to which a GatewayClass refers. ok is false for a class of another controller, and for
@@ -58,29 +56,32 @@ func FleetFor(name types.NamespacedName, cacheNode *v1alpha1.CacheNode, clusterD
 
 // Allowed returns the Gateways in the namespaces that the fleet serves.
 func (s State) Allowed() (allowed []gw.Gateway) {
-	d := decision{State: s}
 	for _, g := range s.Gateways {
-		if s.Fleet.Missing == "" && d.allows(&s.Fleet.Allowed, s.Fleet.Namespace, g.Namespace) {
+		if s.Fleet.Missing == "" && s.allows(&s.Fleet.Allowed, s.Fleet.Namespace, g.Namespace) {
 			allowed = append(allowed, g)
 		}
 	}
 	return allowed
 }
 
-// Backends returns the Services to which routes of the fleet's Gateways refer, each once.
+// Backends returns the Services to which routes of the fleet's Gateways may refer, each once.
 func (s State) Backends() (names []types.NamespacedName) {
-	seen := map[types.NamespacedName]bool{}
+	own, seen := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
+	for i := range s.Gateways {
+		own[nameOf(&s.Gateways[i])] = true
+	}
 	for i := range s.HTTPRoutes {
 		r := &s.HTTPRoutes[i]
-		if !slices.ContainsFunc(r.Spec.ParentRefs, func(ref gw.ParentReference) bool { return s.Owns(ref, r.Namespace) }) {
+		if !slices.ContainsFunc(r.Spec.ParentRefs, func(ref gw.ParentReference) bool {
+			name, ok := parentOf(ref, r.Namespace)
+			return ok && own[name]
+		}) {
 			continue
 		}
 		for _, rule := range r.Spec.Rules {
 			for _, b := range rule.BackendRefs {
-				name := types.NamespacedName{
-					Namespace: string(ptr.Deref(b.Namespace, gw.Namespace(r.Namespace))), Name: string(b.Name),
-				}
-				if ptr.Deref(b.Kind, "Service") == "Service" && !seen[name] {
+				name, problem := s.serviceOf(r.Namespace, b.BackendObjectReference)
+				if problem == nil && !seen[name] {
 					seen[name] = true
 					names = append(names, name)
 				}
@@ -88,32 +89,6 @@ func (s State) Backends() (names []types.NamespacedName) {
 		}
 	}
 	return names
-}
-
-// Secrets returns the Secrets to which listeners of the fleet's Gateways refer, each once.
-func (s State) Secrets() (names []types.NamespacedName) {
-	for _, g := range s.Allowed() {
-		for _, l := range g.Spec.Listeners {
-			if l.TLS == nil {
-				continue
-			}
-			for _, ref := range l.TLS.CertificateRefs {
-				name := types.NamespacedName{
-					Namespace: string(ptr.Deref(ref.Namespace, gw.Namespace(g.Namespace))), Name: string(ref.Name),
-				}
-				if !slices.Contains(names, name) {
-					names = append(names, name)
-				}
-			}
-		}
-	}
-	return names
-}
-
-// Owns returns true if a reference of a route in the given namespace names a Gateway of the fleet.
-func (s State) Owns(ref gw.ParentReference, namespace string) bool {
-	name, ok := parentOf(ref, namespace)
-	return ok && slices.ContainsFunc(s.Gateways, func(g gw.Gateway) bool { return nameOf(&g) == name })
 }
 
 // IsElsewhere returns true if a reference of a route in the given namespace names a Gateway of another CacheNode.

@@ -1,7 +1,6 @@
 package gateways_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ func state(t *testing.T, documents string) gateways.State {
 	s := gateways.State{
 		Fleet: gateways.Fleet{
 			NamespacedName: name("edge", "fleet"), MaxRoutes: 4, MaxRoutesPerNamespace: 3,
-			ClusterDomain: "cluster.local", ServesTLS: true,
+			ClusterDomain: "cluster.local",
 			Allowed: gw.RouteNamespaces{From: new(gw.NamespacesFromSelector), Selector: &metav1.LabelSelector{
 				MatchLabels: map[string]string{"gateways": "yes"},
 			}},
@@ -42,10 +41,6 @@ func state(t *testing.T, documents string) gateways.State {
 			name("team", "web"):      {Ports: map[int32]int32{80: 80, 8080: 8080}},
 			name("team", "headless"): {Ports: map[int32]int32{80: 3000}},
 			name("team", "external"): {External: true},
-		},
-		Certificates: map[types.NamespacedName]error{
-			name("edge", "certificate"): nil, name("team", "certificate"): nil,
-			name("edge", "empty"): errors.New("has no tls.crt"),
 		},
 		Ports:     map[gateways.Port]int32{},
 		Served:    map[int32]bool{20000: true},
@@ -170,8 +165,8 @@ func TestConditions(t *testing.T) {
 			"Gateway edge/new, listener http: 0 routes\nGateway edge/new: Programmed=False AddressNotAssigned",
 		},
 		"pods that do not listen yet": {
-			listeners("{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: certificate}]}}"),
-			"Gateway edge/main, listener https: 1 routes Programmed=False Pending\n" +
+			listeners("{name: more, port: 443, protocol: HTTP}"),
+			"Gateway edge/main, listener more: 1 routes Programmed=False Pending\n" +
 				"Gateway edge/main: Programmed=False Pending\nHTTPRoute edge/shop, main:",
 		},
 		"a protocol that is not supported": {
@@ -205,16 +200,11 @@ func TestConditions(t *testing.T) {
 			listener + "0 routes no kinds Programmed=False Invalid ResolvedRefs=False InvalidRouteKinds\n" +
 				gateway + " Accepted=True ListenersNotValid\nHTTPRoute edge/shop, main: Accepted=False NotAllowedByListeners",
 		},
-		"a certificate that does not exist": {
-			listeners("{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: none}]}}"),
-			"Gateway edge/main, listener https: 1 routes Programmed=False Invalid ResolvedRefs=False InvalidCertificateRef\n" +
-				"Gateway edge/main: Accepted=True ListenersNotValid Programmed=False Pending\nHTTPRoute edge/shop, main:",
-		},
-		"a certificate of another namespace": {
-			listeners("{name: https, port: 443, protocol: HTTPS, " +
-				"tls: {certificateRefs: [{name: certificate, namespace: team}]}}"),
-			"Gateway edge/main, listener https: 1 routes Programmed=False Invalid ResolvedRefs=False RefNotPermitted\n" +
-				"Gateway edge/main: Accepted=True ListenersNotValid Programmed=False Pending\nHTTPRoute edge/shop, main:",
+		"HTTPS is not supported yet": {
+			listeners("{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: a/b}]}}"),
+			"Gateway edge/main, listener https: 0 routes Accepted=False UnsupportedProtocol Programmed=False Invalid\n" +
+				"Gateway edge/main: Accepted=False ListenersNotValid Programmed=False Invalid\n" +
+				"HTTPRoute edge/shop, main: Accepted=False NotAllowedByListeners",
 		},
 		"a parent without such a listener": {
 			main + "---\n" + strings.Replace(route(backend), "{name: main}", "{name: main, sectionName: https}", 1),
@@ -259,6 +249,24 @@ func TestConditions(t *testing.T) {
 		},
 		"one rule of two is not supported": {
 			main + "---\n" + route("  rules: [{matches: [{path: {type: RegularExpression, value: /a}}]}, {}]"),
+			gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue",
+		},
+		"a path that is too long for nginx": {
+			main + "---\n" + route("  rules: [{matches: [{path: {value: \"/"+strings.Repeat(",", 1000)+"\"}}]}, {}]"),
+			gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue",
+		},
+		"a header that is too long for nginx": {
+			main + "---\n" + route("  rules: [{matches: [{headers: [{name: a, value: "+strings.Repeat("b", 4096)+"}]}]}, {}]"),
+			gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue",
+		},
+		"an argument that is too long for nginx": {
+			main + "---\n" + route("  rules: [{matches: [{queryParams: [{name: a, value: "+
+				strings.Repeat("b", 1024)+"}]}]}, {}]"),
+			gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue",
+		},
+		"a header to set that is too long for nginx": {
+			main + "---\n" + route("  rules: [{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: "+
+				"[{name: a, value: "+strings.Repeat("b", 4096)+"}]}}]}, {}]"),
 			gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue",
 		},
 		"no rule is supported": {

@@ -1,11 +1,9 @@
 package gateways
 
 import (
-	"errors"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -20,9 +18,8 @@ type listener struct {
 	podPort int32
 	// refused, conflicted and unresolved are the problems of the listener; each is nil if there is no such problem.
 	refused, conflicted, unresolved *problem
-	// attached contains, for each attached route, the hosts that both the route and the listener accept. The key is the
-	// position of the route in the table.
-	attached map[int][]routes.Host
+	// attached are the attached routes, in the order of the table.
+	attached []routes.Attachment
 }
 
 const httpRoute gw.Kind = "HTTPRoute"
@@ -31,7 +28,8 @@ const httpRoute gw.Kind = "HTTPRoute"
 // serve, and for the listeners of this Gateway. The Gateway API defines no reason for this case.
 const reasonNamespace = "NamespaceNotAllowed"
 
-// readListeners adds the listeners of all Gateways with their problems, but without their routes.
+// readListeners adds the listeners of all Gateways with their problems, but without their routes. The oldest Gateways
+// come first, so a newer Gateway never takes the room of an older one.
 func (d *decision) readListeners() {
 	for i := range d.Gateways {
 		g := &d.Gateways[i]
@@ -39,22 +37,32 @@ func (d *decision) readListeners() {
 		for _, l := range g.Spec.Listeners {
 			of = append(of, &listener{
 				Listener: l, gateway: g, podPort: d.Ports[Port{nameOf(g), l.Port}],
-				refused: d.refuses(g, l), unresolved: d.unresolved(g, l), attached: map[int][]routes.Host{},
+				refused: d.refuses(g, l), unresolved: unresolved(l),
 			})
 		}
 		for _, l := range of {
-			l.conflicted = conflicts(l, of)
+			if l.conflicted = conflicts(l, of); l.serves() {
+				l.refused = d.room.take(g.Namespace, use{bytes: sizeOf(l.entry())})
+			}
 		}
-		d.listeners = append(d.listeners, of...)
+		d.listeners[nameOf(g)] = of
 	}
 }
 
 // host returns the pattern of the hosts that the listener accepts.
 func (l *listener) host() routes.Host { return routes.Host(ptr.Deref(l.Hostname, "")) }
 
+// entry returns the entry of the table for the listener.
+func (l *listener) entry() routes.Listener {
+	return routes.Listener{
+		Gateway: nameOf(l.gateway).String(), Name: string(l.Name), Port: l.Port, PodPort: l.podPort, Host: l.host(),
+		Attached: l.attached,
+	}
+}
+
 // serves returns true if requests to the listener can be answered.
 func (l *listener) serves() bool {
-	return l.refused == nil && l.conflicted == nil && (l.unresolved == nil || l.Protocol == gw.HTTPProtocolType)
+	return l.refused == nil && l.conflicted == nil
 }
 
 // refuses returns the problem that keeps a listener from being accepted; nil if there is none.
@@ -65,22 +73,15 @@ func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 	switch l.Protocol {
 	case gw.HTTPProtocolType:
 	case gw.HTTPSProtocolType:
-		if !d.Fleet.ServesTLS {
-			return problemf(gw.ListenerReasonUnsupportedProtocol,
-				"protocol HTTPS is not supported yet: use HTTP behind a load balancer that terminates TLS")
-		}
-		if mode := ptr.Deref(ptr.Deref(l.TLS, gw.ListenerTLSConfig{}).Mode, gw.TLSModeTerminate); mode !=
-			gw.TLSModeTerminate {
-			return problemf(gw.ListenerReasonUnsupportedValue, "tls.mode %s is not supported: use Terminate", mode)
-		}
+		return problemf(gw.ListenerReasonUnsupportedProtocol,
+			"protocol HTTPS is not supported yet: use HTTP behind a load balancer that terminates TLS")
 	default:
 		return problemf(gw.ListenerReasonUnsupportedProtocol,
-			"protocol %s is not supported: use HTTP or HTTPS", l.Protocol)
+			"protocol %.20s is not supported: use HTTP", l.Protocol)
 	}
 	if d.Ports[Port{nameOf(g), l.Port}] == 0 {
 		return problemf(gw.ListenerReasonPortUnavailable,
-			"no port of the pods is left: spec.gateways.ports of CacheNode %s has fewer ports than its Gateways",
-			d.Fleet)
+			"no port of the pods is left for namespace %s: see spec.gateways.ports of CacheNode %s", g.Namespace, d.Fleet)
 	}
 	return nil
 }
@@ -113,9 +114,8 @@ func isHTTPRoute(k gw.RouteGroupKind) bool {
 	return k.Kind == httpRoute && ptr.Deref(k.Group, gw.GroupName) == gw.GroupName
 }
 
-// unresolved returns the first problem with the references of a listener: kinds of routes that are not supported, or
-// certificates that cannot be used. It returns nil if there is no problem.
-func (d *decision) unresolved(g *gw.Gateway, l gw.Listener) *problem {
+// unresolved returns a problem if the listener names a kind of routes that is not supported; nil otherwise.
+func unresolved(l gw.Listener) *problem {
 	if l.AllowedRoutes != nil {
 		for _, k := range l.AllowedRoutes.Kinds {
 			if !isHTTPRoute(k) {
@@ -123,42 +123,6 @@ func (d *decision) unresolved(g *gw.Gateway, l gw.Listener) *problem {
 					"allowedRoutes.kinds: %s is not supported: use HTTPRoute", k.Kind)
 			}
 		}
-	}
-	if l.Protocol != gw.HTTPSProtocolType {
-		return nil
-	}
-	if l.TLS == nil || len(l.TLS.CertificateRefs) == 0 {
-		return problemf(gw.ListenerReasonInvalidCertificateRef, "tls.certificateRefs is empty: name a Secret")
-	}
-	for _, ref := range l.TLS.CertificateRefs {
-		if p := d.certificate(g, ref); p != nil {
-			return p
-		}
-	}
-	return nil
-}
-
-// certificate returns the problem of a reference to a certificate; nil if there is none.
-func (d *decision) certificate(g *gw.Gateway, ref gw.SecretObjectReference) *problem {
-	group, kind := ptr.Deref(ref.Group, ""), ptr.Deref(ref.Kind, "Secret")
-	if group != "" || kind != "Secret" {
-		return problemf(gw.ListenerReasonInvalidCertificateRef,
-			"tls.certificateRefs: %s of group %q is not supported: name a Secret", kind, group)
-	}
-	own := gw.Namespace(g.Namespace)
-	name := types.NamespacedName{Namespace: string(ptr.Deref(ref.Namespace, own)), Name: string(ref.Name)}
-	from := gw.ReferenceGrantFrom{Group: gw.GroupName, Kind: "Gateway", Namespace: own}
-	if name.Namespace != g.Namespace && !d.grants(from, "Secret", name.Namespace, name.Name) {
-		return problemf(gw.ListenerReasonRefNotPermitted,
-			"tls.certificateRefs: no ReferenceGrant in namespace %s lets this Gateway refer to Secret %s",
-			name.Namespace, name.Name)
-	}
-	err, ok := d.Certificates[name]
-	if !ok {
-		err = errors.New("does not exist")
-	}
-	if err != nil {
-		return problemf(gw.ListenerReasonInvalidCertificateRef, "tls.certificateRefs: Secret %s %v", name, err)
 	}
 	return nil
 }

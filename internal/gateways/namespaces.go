@@ -11,7 +11,7 @@ import (
 
 // allows returns true if allowed includes the given namespace. own is the namespace of the object that contains
 // allowed.
-func (d *decision) allows(allowed *gw.RouteNamespaces, own, namespace string) bool {
+func (s State) allows(allowed *gw.RouteNamespaces, own, namespace string) bool {
 	if allowed == nil {
 		return own == namespace
 	}
@@ -20,7 +20,7 @@ func (d *decision) allows(allowed *gw.RouteNamespaces, own, namespace string) bo
 		return true
 	case gw.NamespacesFromSelector:
 		selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
-		return err == nil && selector.Matches(labels.Set(d.Namespaces[namespace].Labels))
+		return err == nil && selector.Matches(labels.Set(s.Namespaces[namespace].Labels))
 	case gw.NamespacesFromSame:
 		return own == namespace
 	default: // None, and values that a later version of the API may add
@@ -31,8 +31,8 @@ func (d *decision) allows(allowed *gw.RouteNamespaces, own, namespace string) bo
 // grants returns true if a ReferenceGrant in the given namespace allows references to an object in the same
 // namespace. The object is of the core API group. from contains the kind and the namespace of the objects that refer
 // to it.
-func (d *decision) grants(from gw.ReferenceGrantFrom, kind gw.Kind, namespace, name string) bool {
-	return slices.ContainsFunc(d.Grants, func(g gw.ReferenceGrant) bool {
+func (s State) grants(from gw.ReferenceGrantFrom, kind gw.Kind, namespace, name string) bool {
+	return slices.ContainsFunc(s.Grants, func(g gw.ReferenceGrant) bool {
 		return g.Namespace == namespace && slices.Contains(g.Spec.From, from) &&
 			slices.ContainsFunc(g.Spec.To, func(to gw.ReferenceGrantTo) bool {
 				return to.Group == "" && to.Kind == kind && (to.Name == nil || string(*to.Name) == name)

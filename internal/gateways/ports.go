@@ -3,26 +3,32 @@ package gateways
 import (
 	"slices"
 
+	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // Range is a range of ports of the pods, including From and To.
 type Range struct{ From, To int32 }
 
-// AssignPorts assigns a port of the pods to each port of a Gateway. kept contains the ports that are assigned
-// already. It also contains ports of Gateways that are gone or have other listeners now, because a pod may still
-// serve these ports. No other Gateway gets a port while the port is in kept. A Gateway keeps its ports, unless they
-// are out of range.
+// AssignPorts assigns a port of the pods to each port of a Gateway that has a supported protocol. kept contains the
+// ports that are assigned already. It also contains ports of Gateways that are gone or have other listeners now,
+// because a pod may still serve these ports. No other Gateway gets a port while the port is in kept. A Gateway keeps
+// its ports, unless they are out of range.
 //
-// If the range has too few ports, older Gateways get ports and newer ones do not.
-func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range) map[Port]int32 {
+// The Gateways of one namespace get at most the number most of ports. If there are too few ports, older Gateways get
+// ports and newer ones do not.
+func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range, most int) map[Port]int32 {
 	taken := make(map[int32]bool, len(kept))
 	for _, number := range kept {
 		taken[number] = true
 	}
-	assigned, given := map[Port]int32{}, map[int32]bool{}
+	assigned, given, count := map[Port]int32{}, map[int32]bool{}, map[string]int{}
 	free := within.From
 	for _, p := range wantedPorts(of) {
+		if count[p.Gateway.Namespace] == most {
+			continue
+		}
+		count[p.Gateway.Namespace]++
 		number, ok := kept[p]
 		if ok && within.From <= number && number <= within.To && !given[number] {
 			assigned[p], given[number] = number, true
@@ -39,16 +45,29 @@ func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range) map[Port]in
 	return assigned
 }
 
-// wantedPorts returns the ports of Gateways. The ports of older Gateways come first.
+// wantedPorts returns the ports of Gateways that have a supported protocol, each once. The ports of older Gateways come
+// first.
 func wantedPorts(of []gw.Gateway) (ports []Port) {
 	ordered := slices.Clone(of)
 	slices.SortFunc(ordered, func(a, b gw.Gateway) int { return byAge(&a, &b) })
+	seen := map[Port]bool{}
 	for _, g := range ordered {
 		for _, l := range g.Spec.Listeners {
-			if p := (Port{nameOf(&g), l.Port}); !slices.Contains(ports, p) {
+			if p := (Port{nameOf(&g), l.Port}); l.Protocol == gw.HTTPProtocolType && !seen[p] {
+				seen[p] = true
 				ports = append(ports, p)
 			}
 		}
 	}
 	return ports
+}
+
+// AssignedPorts returns the ports of the pods for the Gateways of the fleet; see [AssignPorts]. If Gateways of several
+// namespaces are allowed, one namespace gets at most a quarter of the ports.
+func (s State) AssignedPorts(kept map[Port]int32, within Range) map[Port]int32 {
+	most := int(within.To-within.From) + 1
+	if ptr.Deref(s.Fleet.Allowed.From, gw.NamespacesFromSame) != gw.NamespacesFromSame {
+		most = (most + shares - 1) / shares
+	}
+	return AssignPorts(s.Allowed(), kept, within, most)
 }

@@ -14,8 +14,9 @@ func TestAssignPorts(t *testing.T) {
 	t.Parallel()
 	gateway := func(of string, age int64, ports ...int32) gw.Gateway {
 		g := gw.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: of, CreationTimestamp: metav1.Unix(age, 0)}}
+		g.Spec.Listeners = []gw.Listener{{Port: 1, Protocol: gw.HTTPSProtocolType}} // not supported, so it gets no port
 		for _, p := range ports {
-			g.Spec.Listeners = append(g.Spec.Listeners, gw.Listener{Port: p})
+			g.Spec.Listeners = append(g.Spec.Listeners, gw.Listener{Port: p, Protocol: gw.HTTPProtocolType})
 		}
 		return g
 	}
@@ -51,10 +52,39 @@ func TestAssignPorts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := gateways.AssignPorts(tt.gateways, tt.kept, gateways.Range{From: 100, To: 102})
+			got := gateways.AssignPorts(tt.gateways, tt.kept, gateways.Range{From: 100, To: 102}, 3)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("ports (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestPortsOfNamespaces checks that the Gateways of one namespace cannot use up the ports of all.
+func TestPortsOfNamespaces(t *testing.T) {
+	t.Parallel()
+	var s gateways.State
+	for i, namespace := range []string{"a", "a", "a", "b"} {
+		g := gw.Gateway{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "edge", CreationTimestamp: metav1.Unix(int64(i), 0),
+		}}
+		g.Spec.Listeners = []gw.Listener{{Port: int32(80 + i), Protocol: gw.HTTPProtocolType}}
+		s.Gateways = append(s.Gateways, g)
+	}
+	for from, want := range map[gw.FromNamespaces]map[gateways.Port]int32{
+		gw.NamespacesFromSame: {
+			{Gateway: name("a", "edge"), Number: 80}: 100, {Gateway: name("a", "edge"), Number: 81}: 101,
+			{Gateway: name("a", "edge"), Number: 82}: 102,
+		},
+		gw.NamespacesFromAll: {
+			{Gateway: name("a", "edge"), Number: 80}: 100, {Gateway: name("a", "edge"), Number: 81}: 101,
+			{Gateway: name("b", "edge"), Number: 83}: 102,
+		},
+	} {
+		s.Fleet.Namespace, s.Fleet.Allowed.From = "a", &from
+		got := s.AssignedPorts(nil, gateways.Range{From: 100, To: 107})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: ports (-want +got):\n%s", from, diff)
+		}
 	}
 }

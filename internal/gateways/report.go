@@ -18,10 +18,7 @@ func (d *decision) reportGateways() {
 			})
 		}
 		invalid, accepted, programmed := false, 0, 0
-		for _, l := range d.listeners {
-			if l.gateway != g {
-				continue
-			}
+		for _, l := range d.listeners[nameOf(g)] {
 			if l.refused == nil && l.conflicted == nil {
 				accepted++
 			}

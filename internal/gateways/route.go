@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -122,7 +123,7 @@ func match(at string, m gw.HTTPRouteMatch) (match routes.Match, problem string) 
 		case kind != gw.PathMatchExact && kind != gw.PathMatchPathPrefix:
 			return match, fmt.Sprintf("%s.path.type: %s is not supported: use Exact or PathPrefix", at, kind)
 		case err != nil || strings.ContainsRune(decoded, 0):
-			return match, fmt.Sprintf("%s.path.value: %q is no path", at, value)
+			return match, fmt.Sprintf("%s.path.value: %.100q is no path", at, value)
 		case kind == gw.PathMatchExact:
 			match.Path = routes.Path{Value: decoded, Exact: true}
 		case decoded != "/":
@@ -136,7 +137,7 @@ func match(at string, m gw.HTTPRouteMatch) (match routes.Match, problem string) 
 			return match, fmt.Sprintf("%s.type: %s is not supported: use Exact", at, kind)
 		}
 		if !headerName.MatchString(string(h.Name)) {
-			return match, fmt.Sprintf("%s.name: %q is not supported: use letters, digits and hyphens", at, h.Name)
+			return match, fmt.Sprintf("%s.name: %.100q is not supported: use letters, digits and hyphens", at, h.Name)
 		}
 		same := func(p routes.Pair) bool { return strings.EqualFold(p.Name, string(h.Name)) }
 		if !slices.ContainsFunc(match.Headers, same) { // if a name occurs twice, the first one counts
@@ -151,6 +152,9 @@ func match(at string, m gw.HTTPRouteMatch) (match routes.Match, problem string) 
 		if same := func(p routes.Pair) bool { return p.Name == string(q.Name) }; !slices.ContainsFunc(match.Query, same) {
 			match.Query = append(match.Query, routes.Pair{Name: string(q.Name), Value: q.Value})
 		}
+	}
+	if err := routemap.Check(match); err != nil {
+		return match, at + "." + err.Error()
 	}
 	return match, ""
 }

@@ -1,12 +1,14 @@
 // Package gateways turns the objects of the Gateway API into the routes of a fleet and the statuses of the objects. It
 // is pure: it decides what each object means, and its caller reads and writes the objects.
 //
-// It may import routes and naming. For a new kind of object that attaches to a Gateway, add a file, its input in
-// [State] and its statuses in [Result]. The configuration that makes nginx carry out a rule belongs in nginx/cache.
+// It may import naming, routes, and the packages that say how long the configuration for a route would be. For a new
+// kind of object that attaches to a Gateway, add a file, its input in [State] and its statuses in [Result]. The
+// configuration that makes nginx carry out a rule belongs in nginx/cache.
 package gateways
 
 import (
 	"cmp"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,9 +33,6 @@ type State struct {
 	// Namespaces are the namespaces of Gateways and routes, by name.
 	Namespaces map[string]Namespace
 	Services   map[types.NamespacedName]Service
-	// Certificates contains the Secrets to which listeners refer. The value says what is wrong with the Secret. It is
-	// nil for a Secret that contains a certificate and its key.
-	Certificates map[types.NamespacedName]error
 	// Ports maps each port of a Gateway to a port of the pods. A port of a Gateway without an entry is not served.
 	Ports map[Port]int32
 	// Served are the ports of the pods on which all ready pods listen.
@@ -74,10 +73,15 @@ type Result struct {
 
 // Decide returns the routes and the statuses that follow from the state.
 func Decide(s State) Result {
-	d := decision{State: s, result: Result{
-		Gateways: map[types.NamespacedName]gw.GatewayStatus{},
-		Parents:  map[types.NamespacedName][]gw.RouteParentStatus{},
-	}}
+	d := decision{
+		State: s, listeners: map[types.NamespacedName][]*listener{}, room: room{fleet: s.Fleet, of: map[string]use{}},
+		result: Result{
+			Gateways: map[types.NamespacedName]gw.GatewayStatus{},
+			Parents:  map[types.NamespacedName][]gw.RouteParentStatus{},
+		},
+	}
+	// The caller may read the Gateways in any order, but the table must not depend on it.
+	d.Gateways = slices.SortedFunc(slices.Values(s.Gateways), func(a, b gw.Gateway) int { return byAge(&a, &b) })
 	d.readListeners()
 	d.attachRoutes()
 	d.reportGateways()
@@ -87,7 +91,8 @@ func Decide(s State) Result {
 // decision collects the result.
 type decision struct {
 	State
-	listeners []*listener
+	// listeners are the listeners of each Gateway of the fleet.
+	listeners map[types.NamespacedName][]*listener
 	room      room
 	result    Result
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/cachenode/cachenode-operator/internal/gateways"
 	"github.com/cachenode/cachenode-operator/internal/routes"
@@ -112,9 +114,36 @@ func TestRoom(t *testing.T) {
 	for of, want := range map[types.NamespacedName]string{
 		name("team", "a"): "True", name("team", "b"): "False", name("other", "c"): "True",
 	} {
-		if c := got.Parents[of][0].Conditions[0]; string(c.Status) != want || want == "False" && c.Reason != "TooManyRoutes" {
+		if c := got.Parents[of][0].Conditions[0]; string(c.Status) != want || want == "False" && c.Reason != "NoRoom" {
 			t.Errorf("%s: %s=%s %s: %s", of, c.Type, c.Status, c.Reason, c.Message)
 		}
+	}
+}
+
+// TestBackendsOfNamespaces checks that a team cannot use up the backends of all teams.
+func TestBackendsOfNamespaces(t *testing.T) {
+	t.Parallel()
+	s := state(t, "kind: Gateway\nmetadata: {name: main}")
+	ports := map[int32]int32{}
+	for p := range int32(1200) {
+		ports[p+1] = p + 1
+	}
+	s.Services[name("edge", "many")] = gateways.Service{Ports: ports}
+	s.Fleet.MaxRoutes, s.Fleet.MaxRoutesPerNamespace = 100, 100
+	port := int32(0)
+	for i := range 12 {
+		r := gw.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: fmt.Sprintf("r%02d", i)}}
+		r.Spec.ParentRefs = []gw.ParentReference{{Name: "main"}}
+		for range 100 {
+			port++
+			ref := gw.HTTPBackendRef{}
+			ref.Name, ref.Port = "many", new(port)
+			r.Spec.Rules = append(r.Spec.Rules, gw.HTTPRouteRule{BackendRefs: []gw.HTTPBackendRef{ref}})
+		}
+		s.HTTPRoutes = append(s.HTTPRoutes, r)
+	}
+	if got := len(gateways.Decide(s).Table.Routes); got != 10 {
+		t.Errorf("%d routes with 100 backends each are attached, want 10, because 1024 backends are the maximum", got)
 	}
 }
 
@@ -140,7 +169,7 @@ func TestBounds(t *testing.T) {
 	}
 	for _, refused := range []string{"edge/r2", "team/r1", "team/r0"} {
 		namespace, of, _ := strings.Cut(refused, "/")
-		if c := got.Parents[name(namespace, of)][0].Conditions[0]; c.Status != "False" || c.Reason != "TooManyRoutes" {
+		if c := got.Parents[name(namespace, of)][0].Conditions[0]; c.Status != "False" || c.Reason != "NoRoom" {
 			t.Errorf("%s: %s=%s %s", refused, c.Type, c.Status, c.Reason)
 		}
 	}

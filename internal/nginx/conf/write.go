@@ -13,8 +13,16 @@ const (
 	rowWidth = 120
 )
 
+// MaxArgument is the maximum length in bytes of an argument as [Write] writes it. nginx reads its configuration through
+// a buffer of 4,096 bytes (NGX_CONF_BUFFER), into which each argument must fit together with what stands next to it.
+const MaxArgument = 4000
+
+// Length returns the length in bytes of an argument as [Write] writes it.
+func Length(arg Argument) int { return len(quote(arg.text())) }
+
 // Write returns the text of a configuration file. It returns the same bytes for equal trees. It returns an error and no
-// text if a name cannot be the name of a directive, or if an argument cannot be written; see [Literal].
+// text if a name cannot be the name of a directive, or if an argument cannot be written; see [Literal] and
+// [MaxArgument].
 func Write(block Block) (string, error) {
 	var w writer
 	w.block(block, "")
@@ -106,13 +114,16 @@ func (w *writer) head(d Directive) {
 
 func (w *writer) argument(of string, arg Argument) {
 	if err := check(arg); err != nil {
-		w.errs = append(w.errs, fmt.Errorf("%s: argument %q: %w", of, arg.text(), err))
+		w.errs = append(w.errs, fmt.Errorf("%s: argument %.100q: %w", of, arg.text(), err))
 	}
 	w.add(quote(arg.text()))
 }
 
 func check(arg Argument) error {
 	text := arg.text()
+	if length := Length(arg); length > MaxArgument {
+		return fmt.Errorf("takes %d bytes, and the maximum is %d", length, MaxArgument)
+	}
 	if isPlain(text) && (arg.expression() || strings.IndexByte(text, '$') < 0) {
 		return nil
 	}

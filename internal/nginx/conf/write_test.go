@@ -54,6 +54,7 @@ func TestWriteRefuses(t *testing.T) {
 		"a newline":                {D("return", Literal("a\nb")), "control character"},
 		"a newline in expressions": {D("return", Expression("a\nb")), "control character"},
 		"a null byte":              {D("return", Literal("a\x00")), "control character"},
+		"too long":                 {D("return", Literal(strings.Repeat(`"`, 2000))), "the maximum is 4000"},
 		"broken UTF-8":             {D("return", Literal("\xff")), "UTF-8"},
 		"no name":                  {D(""), "no directive's name"},
 		"a name with a semicolon":  {D("a;b"), "no directive's name"},

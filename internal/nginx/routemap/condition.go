@@ -39,7 +39,7 @@ func (m *builder) source(of []routes.Candidate) source {
 	for _, c := range of {
 		s.hasMethod = s.hasMethod || c.Method != ""
 		for _, h := range c.Headers {
-			add(h, asHeader, m.condition(headerVariable(h.Name), "~^"+quoted(h.Value)+`\z`))
+			add(h, asHeader, m.condition(headerVariable(h.Name), headerPattern(h)))
 		}
 		for _, q := range c.Query {
 			add(q, asArgument, m.condition("$args", argumentPattern(q)))
@@ -49,26 +49,46 @@ func (m *builder) source(of []routes.Candidate) source {
 }
 
 // text returns the source as the first argument of the directive map.
-func (s source) text() conf.Expression {
-	var text strings.Builder
-	for _, c := range s.conditions {
-		text.WriteString(string(c))
-	}
+func (m *builder) text(s source) conf.Expression {
+	method := ""
 	if s.hasMethod {
-		text.WriteString("$request_method ")
+		method = "$request_method "
 	}
-	return conf.Expression(text.String() + "$uri")
+	return m.joined(s.conditions) + conf.Expression(method+"$uri")
+}
+
+// joined returns variables one after another. If there are too many for one argument, it adds maps that join some of
+// them each.
+func (m *builder) joined(variables []conf.Expression) conf.Expression {
+	const most = 100
+	for len(variables) > most {
+		var parts []conf.Expression
+		for some := range slices.Chunk(variables, most) {
+			m.joins++
+			part := conf.Expression(fmt.Sprintf("$route_conditions_%d", m.joins))
+			m.block = append(m.block, conf.Map("$uri", part, conf.D("default", m.joined(some))))
+			parts = append(parts, part)
+		}
+		variables = parts
+	}
+	var text strings.Builder
+	for _, v := range variables {
+		text.WriteString(string(v))
+	}
+	return conf.Expression(text.String())
 }
 
 // expression returns the regular expression for the requests that meet a match.
 func (s source) expression(match routes.Match) conf.Literal {
-	digits := []byte(strings.Repeat(".", len(s.conditions)))
-	set := func(p routes.Pair, as int) { digits[slices.Index(s.conditions, s.variables[p][as])] = '1' }
+	var positions []int
+	add := func(p routes.Pair, as int) {
+		positions = append(positions, slices.Index(s.conditions, s.variables[p][as]))
+	}
 	for _, h := range match.Headers {
-		set(h, asHeader)
+		add(h, asHeader)
 	}
 	for _, q := range match.Query {
-		set(q, asArgument)
+		add(q, asArgument)
 	}
 	method := ""
 	switch {
@@ -77,7 +97,26 @@ func (s source) expression(match routes.Match) conf.Literal {
 	case s.hasMethod:
 		method = "[^ ]* "
 	}
-	return conf.Literal("~^" + string(digits) + method + pathPattern(match.Path) + `\z`)
+	return conf.Literal("~^" + digits(positions, len(s.conditions)) + method + pathPattern(match.Path) + `\z`)
+}
+
+// digits returns the regular expression for a number of digits, with the digit 1 at the given positions.
+func digits(ones []int, number int) string {
+	slices.Sort(ones)
+	var pattern strings.Builder
+	any := func(count int) {
+		if count > 0 {
+			fmt.Fprintf(&pattern, ".{%d}", count)
+		}
+	}
+	next := 0
+	for _, one := range slices.Compact(ones) {
+		any(one - next)
+		pattern.WriteByte('1')
+		next = one + 1
+	}
+	any(number - next)
+	return pattern.String()
 }
 
 // pathPattern returns the regular expression for a path.
@@ -106,6 +145,9 @@ func (m *builder) condition(of conf.Expression, pattern string) conf.Expression 
 func headerVariable(name string) conf.Expression {
 	return conf.Expression("$http_" + strings.ToLower(strings.ReplaceAll(name, "-", "_")))
 }
+
+// headerPattern returns the regular expression for the value of a header.
+func headerPattern(h routes.Pair) string { return "~^" + quoted(h.Value) + `\z` }
 
 // argumentPattern returns the regular expression for queries in which the first argument with a given name has a given
 // value. A client may encode any byte of the name and of the value. The API does not allow an empty value.

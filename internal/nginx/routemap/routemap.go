@@ -49,6 +49,8 @@ type builder struct {
 	count int
 	// conditions contains the variable of each condition, by condition.
 	conditions map[string]conf.Expression
+	// joins is the number of maps that join conditions.
+	joins int
 	// depth is the number of path segments by which candidates are divided.
 	depth int
 }

@@ -97,6 +97,6 @@ func (m *builder) list(of []routes.Candidate, next conf.Argument) conf.Argument 
 		rows = append(rows, conf.Row(source.expression(c.Match), m.value(c)))
 	}
 	variable := m.variable()
-	m.block = append(m.block, conf.Map(source.text(), variable, rows...))
+	m.block = append(m.block, conf.Map(m.text(source), variable, rows...))
 	return variable
 }

@@ -35,7 +35,8 @@ func TestPlanSaysWhatBecomesOfCachedObjects(t *testing.T) {
 		},
 		"arguments": {
 			"\n  cache: {query: {drop: [utm_source]}}",
-			"Keys: some change, by spec.cache.query: URLs whose arguments then count differently get a new key\n", loss,
+			"Keys: some change, by spec.cache.query: " +
+				"a URL gets a new key if the edit changes which of its arguments are part of the key\n", loss,
 		},
 		"pods share keys": {
 			"\n  routing: {mode: Sharded}",
@@ -44,7 +45,8 @@ func TestPlanSaysWhatBecomesOfCachedObjects(t *testing.T) {
 		"the origin": {
 			"\n  origin: {servers: [{host: b.example.com}]}",
 			"Keys: none moves\nCached objects: all stay, by spec.origin.servers: " +
-				"cached objects of the old origin stay HITs; purge them if the new one differs\n", changed,
+				"nginx still serves the cached objects of the old origin; " +
+				"purge them if the new origin has other content\n", changed,
 		},
 		"slices and a limit": {
 			"\n  cache: {slice: {size: 1Mi}}\n  rollout: {maxKeyMovement: 10}",
