@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -21,7 +20,7 @@ import (
 // read reads the objects that determine what the Gateways of a CacheNode serve. cacheNode is nil if there is none.
 func (r *GatewayReconciler) read(
 	ctx context.Context, name types.NamespacedName, cacheNode *v1alpha1.CacheNode,
-) (state gateways.State, err error) {
+) (gateways.State, error) {
 	classes, list := &gw.GatewayClassList{}, &gw.GatewayList{}
 	routes, grants, namespaces := &gw.HTTPRouteList{}, &gw.ReferenceGrantList{}, &corev1.NamespaceList{}
 	lists := []client.ObjectList{classes, list, routes, namespaces}
@@ -30,34 +29,13 @@ func (r *GatewayReconciler) read(
 	}
 	for _, l := range lists {
 		if err := r.List(ctx, l); err != nil {
-			return state, err
+			return gateways.State{}, err
 		}
 	}
-	state = gateways.State{
-		Fleet: gateways.FleetFor(name, cacheNode, r.ClusterDomain), HTTPRoutes: routes.Items, Grants: grants.Items,
-		Namespaces: make(map[string]gateways.Namespace, len(namespaces.Items)),
-		Elsewhere:  map[types.NamespacedName]bool{}, Services: map[types.NamespacedName]gateways.Service{},
-	}
-	for i := range namespaces.Items {
-		n := &namespaces.Items[i]
-		state.Namespaces[n.Name] = gateways.Namespace{UID: n.UID, Labels: n.Labels}
-	}
-	fleets := map[gw.ObjectName]types.NamespacedName{}
-	for i := range classes.Items {
-		if fleet, ok := gateways.FleetOf(&classes.Items[i]); ok {
-			fleets[gw.ObjectName(classes.Items[i].Name)] = fleet
-		}
-	}
-	for i := range list.Items {
-		g := &list.Items[i]
-		switch fleet, ok := fleets[g.Spec.GatewayClassName]; {
-		case !ok || !g.DeletionTimestamp.IsZero():
-		case fleet == name:
-			state.Gateways = append(state.Gateways, *g)
-		default:
-			state.Elsewhere[client.ObjectKeyFromObject(g)] = true
-		}
-	}
+	state := gateways.Objects{
+		Classes: classes.Items, Gateways: list.Items, HTTPRoutes: routes.Items, Grants: grants.Items,
+		Namespaces: namespaces.Items,
+	}.State(gateways.FleetFor(name, cacheNode, r.ClusterDomain))
 	if cacheNode == nil {
 		return state, nil
 	}
@@ -71,53 +49,21 @@ func (r *GatewayReconciler) readBackends(ctx context.Context, state *gateways.St
 		if len(r.Watched) > 0 && !slices.Contains(r.Watched, name.Namespace) {
 			continue
 		}
-		service := &corev1.Service{}
+		service, endpoints := &corev1.Service{}, &discoveryv1.EndpointSliceList{}
 		if err := r.Backends.Get(ctx, name, service); apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {
 			return err
 		}
-		entry := gateways.Service{External: service.Spec.Type == corev1.ServiceTypeExternalName, Ports: map[int32]int32{}}
-		for _, p := range service.Spec.Ports {
-			entry.Ports[p.Port] = p.Port
-		}
-		if service.Spec.ClusterIP == corev1.ClusterIPNone {
-			ports, err := r.endpointPorts(ctx, service)
-			if err != nil {
+		if gateways.IsHeadless(service) {
+			if err := r.Backends.List(ctx, endpoints, client.InNamespace(name.Namespace),
+				client.MatchingLabels{discoveryv1.LabelServiceName: name.Name}); err != nil {
 				return err
 			}
-			entry.Ports = ports
 		}
-		state.Services[name] = entry
+		state.Services[name] = gateways.ServiceOf(service, endpoints.Items)
 	}
 	return nil
-}
-
-// endpointPorts returns the port of the endpoints for each port of a headless Service. The name of such a Service
-// leads to the endpoints themselves. If the endpoints have different ports, requests go to one of the ports. A port
-// without endpoints is its own.
-func (r *GatewayReconciler) endpointPorts(ctx context.Context, service *corev1.Service) (map[int32]int32, error) {
-	list := &discoveryv1.EndpointSliceList{}
-	err := r.Backends.List(ctx, list, client.InNamespace(service.Namespace),
-		client.MatchingLabels{discoveryv1.LabelServiceName: service.Name})
-	if err != nil {
-		return nil, err
-	}
-	named := map[string]int32{}
-	for i := range list.Items {
-		for _, p := range list.Items[i].Ports {
-			if p.Port != nil && (named[ptr.Deref(p.Name, "")] == 0 || *p.Port < named[ptr.Deref(p.Name, "")]) {
-				named[ptr.Deref(p.Name, "")] = *p.Port
-			}
-		}
-	}
-	ports := map[int32]int32{}
-	for _, p := range service.Spec.Ports {
-		if ports[p.Port] = p.Port; named[p.Name] != 0 {
-			ports[p.Port] = named[p.Name]
-		}
-	}
-	return ports, nil
 }
 
 // applyService writes the Service of a Gateway, and returns it as the API server stores it.

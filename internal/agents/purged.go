@@ -96,8 +96,8 @@ func (p purged) needs(head, last int64, confirm bool, now time.Time) bool {
 	return true
 }
 
-// update returns the part of a journal and of the changes that the agent does not know. The changes then count as
-// sent.
+// update returns what the agent does not know yet: the rules of the journal that are newer than the agent's, and the
+// URLs in [changes] that it did not get. These URLs then count as sent.
 func (p *purged) update(j purge.Journal, c *changes) purge.Update {
 	update := purge.Update{Floor: j.Floor, Head: j.Head, Stale: c.since(p.told)}
 	p.told = c.last

@@ -83,8 +83,8 @@ func (c *connection) ask(t *testing.T, r cachekey.Request, headers string) (stat
 	return response.StatusCode, response.Header.Get("X-Cache-Disk")
 }
 
-// tail is the size of each response in bytes. A response contains a whole object, or the end of an object from the
-// first requested byte.
+// tail is the size of each response in bytes. A response contains a whole object, or the part of an object from the
+// first requested byte to the end.
 const tail = 100
 
 // origin answers requests with and without ranges. An object always ends 100 bytes (tail) after the beginning of the

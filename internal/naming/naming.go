@@ -184,7 +184,7 @@ func AgentName(namespace, cacheNode string) string {
 	return cacheNode + "." + namespace + ".agent.cachenode.io"
 }
 
-// OperatorSubject is the text with which the common name begins in the certificate that the operator shows to agents.
+// OperatorSubject is the beginning of the common name in the operator's client certificate. The agents check it.
 const OperatorSubject = "operator"
 
 // PeerName returns the name in the certificates by which the pods of a CacheNode authenticate each other.
@@ -241,7 +241,8 @@ func ScoutVolume(namespace, scout string) string {
 	return "cachenode-scout-" + hex.EncodeToString(sum[:])[:20]
 }
 
-// Gateway returns the name of the Service of a Gateway. The names of the Services of two Gateways are never the same.
+// Gateway returns the name of the Service of a Gateway. Two Gateways get different names, because the name contains a
+// hash of the Gateway's namespace and name.
 func Gateway(namespace, gateway string) string {
 	const most = 40
 	sum := sha256.Sum256([]byte(namespace + "\x00" + gateway))

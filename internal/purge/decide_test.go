@@ -148,7 +148,7 @@ func TestARuleEndsOnlyWhereAllObeyIt(t *testing.T) {
 	}
 }
 
-// of returns a CachePurge that was created the given time before noon.
+// of returns a CachePurge. At noon, its age is ago.
 func of(uid string, ago time.Duration, status v1alpha1.CachePurgeStatus) v1alpha1.CachePurge {
 	cp := v1alpha1.CachePurge{Spec: v1alpha1.CachePurgeSpec{CacheNode: "edge"}, Status: status}
 	cp.Namespace, cp.Name, cp.UID = "shop", uid, types.UID(uid)

@@ -23,8 +23,8 @@ func accepts(pattern routes.Host, host string) bool {
 	return pattern == "" || string(pattern) == host
 }
 
-// moreSpecific compares two patterns. It first compares the "characters in a matching non-wildcard hostname", and after
-// that the "characters in a matching hostname" (HTTPRouteSpec.hostnames).
+// moreSpecific compares two patterns. It first compares the number of "characters in a matching non-wildcard hostname",
+// and then the number of "characters in a matching hostname" (HTTPRouteSpec.hostnames).
 func moreSpecific(a, b routes.Host) int {
 	exact := func(h routes.Host) int {
 		if strings.HasPrefix(string(h), "*") {

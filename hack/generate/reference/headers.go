@@ -35,7 +35,7 @@ It gets the arguments of methods that are cached only if Args is in the key.
 | Set | nginx sets the value, whatever the client sends |
 | Removed | does not reach the origin |
 | Bypass | reaches the origin; the response is neither stored nor answered from a cache |
-| Revalidating | nginx answers it; it reaches the origin only with a request that no disk can serve |
+| Revalidating | nginx answers it; to the origin only if it bypasses the caches, or if disks have failed |
 | Passed | reaches the origin, as does every header that is not listed here |
 
 | header | class | |

@@ -1,7 +1,7 @@
-// Package file reads CacheNodes from files, for the plugin's verbs that take a file.
+// Package file reads CacheNodes and the objects of the Gateway API from files, for the plugin's verbs that take files.
 //
-// It imports schema and validation, which check the CacheNodes. New kinds of files or objects that verbs read belong
-// here.
+// It imports schema and validation, which check the CacheNodes, and gateways, which says what the other objects mean.
+// New kinds of files or objects that verbs read belong here.
 package file
 
 import (
@@ -28,6 +28,18 @@ const NoReplicas = "file.cachenode.io/no-replicas"
 // Read reads every CacheNode in the file at path. If path is -, it reads from in. It skips other kinds, because such
 // a file may also contain the objects of the origin.
 func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
+	cacheNodes, err := readCacheNodes(path, in, nil)
+	if err == nil && len(cacheNodes) == 0 {
+		return nil, fmt.Errorf("%s: no CacheNode in it", path)
+	}
+	return cacheNodes, err
+}
+
+// readCacheNodes returns the CacheNodes in a file, and calls other, if it is not nil, for each document that contains
+// another kind.
+func readCacheNodes(
+	path string, in io.Reader, other func(kind metav1.TypeMeta, document []byte) error,
+) (cacheNodes []*v1alpha1.CacheNode, err error) {
 	if path != "-" {
 		opened, err := os.Open(path) //nolint:gosec // the user's choice
 		if err != nil {
@@ -36,7 +48,6 @@ func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 		defer func() { _ = opened.Close() }()
 		in = opened
 	}
-	var cacheNodes []*v1alpha1.CacheNode
 	var problems []error
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
 	for {
@@ -50,7 +61,12 @@ func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 		if len(bytes.TrimSpace(document)) == 0 {
 			continue
 		}
-		if kind := kindOf(document); kind != "" && kind != "CacheNode" {
+		if kind := kindOf(document); kind.Kind != "" && kind.Kind != "CacheNode" {
+			if other != nil {
+				if err := other(kind, document); err != nil {
+					problems = append(problems, err)
+				}
+			}
 			continue
 		}
 		cacheNode, errs, err := schema.Decode(document)
@@ -71,19 +87,15 @@ func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
-	if len(cacheNodes) == 0 {
-		return nil, fmt.Errorf("%s: no CacheNode in it", path)
-	}
 	return cacheNodes, nil
 }
 
-// kindOf returns the kind of a document; "" if it is unknown.
-func kindOf(document []byte) string {
-	var object metav1.TypeMeta
-	if yaml.Unmarshal(document, &object) != nil {
-		return ""
+// kindOf returns the kind of a document with its group and version. The kind is "" if it is unknown.
+func kindOf(document []byte) (kind metav1.TypeMeta) {
+	if yaml.Unmarshal(document, &kind) != nil {
+		return metav1.TypeMeta{}
 	}
-	return object.Kind
+	return kind
 }
 
 // hasReplicas returns true if a document has spec.replicas.

@@ -15,6 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/plan"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/purge"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/render"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/routes"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/status"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/top"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/validate"
@@ -31,7 +32,7 @@ func New(version string) *cobra.Command {
 		SilenceErrors: true,
 	}
 	command.AddCommand(
-		status.New(), top.New(), explain.New(), config.New(), disk.New(), drain.New(),
+		status.New(), top.New(), explain.New(), routes.New(), config.New(), disk.New(), drain.New(),
 		ls.New(), du.New(), purge.New(),
 		plan.New(), render.New(), validate.New(),
 	)

@@ -20,8 +20,8 @@ const (
 	Removed HeaderClass = "Removed"
 	// Bypass headers reach the origin. No cache answers the request, and no cache stores the response.
 	Bypass HeaderClass = "Bypass"
-	// Revalidating headers are evaluated by nginx itself. They reach the origin only with a request that no disk can
-	// serve.
+	// Revalidating headers are evaluated by nginx itself. They reach the origin only with a request that bypasses the
+	// caches, or that no disk can serve because its disks have failed.
 	Revalidating HeaderClass = "Revalidating"
 	// Passed headers reach the origin. If the origin's response depends on such a header, the origin must name the
 	// header in Vary.

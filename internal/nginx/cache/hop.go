@@ -81,10 +81,10 @@ const (
 
 // atOnce makes a server pass on the requests that its location "/" must not get, before nginx chooses a location.
 //
-// After a redirect by the origin, a request still has the key of its first path, and the origin may have decided for
-// one client only. So the response is neither stored nor served from a cache. The memory tier's location does not
-// take large bodies either (see bodies.go). nginx also runs these directives for the subrequests of the memory tier,
-// where they must do nothing.
+// After an internal redirect by the origin (X-Accel-Redirect), a request still has the key of its first path, and the
+// origin may have chosen the new path for this client only. So the response is neither stored nor served from a cache.
+// The memory tier's location does not take large bodies either (see bodies.go). nginx also runs these directives for
+// the subrequests of the memory tier, where they must do nothing.
 func (d door) atOnce() conf.Block {
 	leaves := func(where conf.Expression, first ...conf.Directive) conf.Directive {
 		return conf.B("if", []conf.Argument{"(" + where + ")"}, append(first, conf.D("return", conf.Literal("418")))...)

@@ -259,8 +259,10 @@ func TestHerd(t *testing.T) {
 						}
 					})
 				}
-				// A client that arrived after the renewal could have opened the old file before nginx replaced it, and would
-				// cause one more request. So all have to wait: for a new object in one server, for a renewal in three.
+				// A client that arrived after the renewal could have opened the old file before nginx replaced it, and
+				// would cause one more request. So the test waits until the requests of all clients are in nginx. A
+				// request for a new object waits in one server of nginx. A request for a renewal passes through three,
+				// and counts in each.
 				servers := 3
 				if isNew {
 					servers = 1

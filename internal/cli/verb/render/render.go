@@ -30,24 +30,29 @@ import (
 
 // options are the command's flags.
 type options struct {
-	file, output, namespace, caBundle, clusterDomain string
-	images                                           manifest.Images
+	files                                      []string
+	output, namespace, caBundle, clusterDomain string
+	images                                     manifest.Images
 }
 
 // New returns the command.
 func New() *cobra.Command {
 	var o options
 	command := &cobra.Command{
-		Use:   "render -f FILE",
+		Use:   "render -f FILE...",
 		Short: "Print the nginx.conf, or the objects, that the operator makes of a CacheNode",
 		Long: `Print the nginx.conf, or the objects, that the operator makes of a CacheNode. The command needs no cluster:
 defaults, schema and CEL rules come from the CustomResourceDefinition built into this program. It omits what only a
 cluster can provide: the Secret, whose certificates the operator makes when it runs, and the disks' volumes and claims.
 
+For a CacheNode with spec.gateways, give the files or folders with its Gateways, HTTPRoutes and ReferenceGrants too, and
+with their namespaces and Services if you have them. A warning says what is assumed about objects that are missing.
+
 If anything is wrong, every error goes to standard error with the path of its field, nothing goes to standard output,
 and the exit code is 1.`,
 		Example: `  kubectl cachenode render -f edge.yaml
-  kubectl cachenode render -f - -o yaml <edge.yaml`,
+  kubectl cachenode render -f - -o yaml <edge.yaml
+  kubectl cachenode render -f edge.yaml -f routes/`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var out bytes.Buffer // so that everything or nothing is printed
@@ -59,10 +64,12 @@ and the exit code is 1.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.file, "filename", "f", "", "the file with the CacheNode, as YAML or JSON; - reads standard input")
+	flags.StringSliceVarP(&o.files, "filename", "f", nil,
+		"a file with the CacheNode, as YAML or JSON, or a folder of such files; - reads standard input; "+
+			"may be given more than once")
 	flags.StringVarP(&o.output, "output", "o", "conf", "conf: the nginx.conf; yaml: the objects")
 	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault,
-		"the namespace of a CacheNode that names none")
+		"the namespace of objects that name none")
 	flags.StringVar(&o.caBundle, "ca-bundle", "",
 		"a file that stands for the Secret or ConfigMap in spec.origin.tls.caBundle")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the operator's flag of this name")
@@ -79,31 +86,37 @@ func (o options) run(in io.Reader, out, warnings io.Writer) error {
 	if o.output != "conf" && o.output != "yaml" {
 		return fmt.Errorf("--output %s: want conf or yaml", o.output)
 	}
-	cacheNodes, err := file.Read(o.file, in)
+	objects, err := file.ReadAll(o.files, o.namespace, in)
 	if err != nil {
 		return err
 	}
-	for _, cacheNode := range cacheNodes {
+	for _, cacheNode := range objects.CacheNodes {
 		for _, warning := range validation.Warnings(cacheNode) {
 			_, _ = fmt.Fprintln(warnings, "warning:", warning)
 		}
-		if err := o.render(cacheNode, out, warnings); err != nil {
+		if err := o.render(cacheNode, objects, out, warnings); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) error {
-	if cacheNode.Namespace == "" {
-		cacheNode.Namespace = o.namespace
+func (o options) render(cacheNode *v1alpha1.CacheNode, objects file.Objects, out, warnings io.Writer) error {
+	decided, assumed := objects.Routes(cacheNode, o.clusterDomain)
+	for _, warning := range assumed {
+		_, _ = fmt.Fprintln(warnings, "warning:", warning)
+	}
+	for _, p := range decided.Problems() {
+		_, _ = fmt.Fprintf(warnings, "warning: %s %s: %s\n", p.Kind, p.Object, p.Text)
 	}
 	bundle, err := o.readCABundle(cacheNode, warnings)
 	if err != nil {
 		return err
 	}
 	chosen := effective.Of(cacheNode, effective.Before{}) // as for a new CacheNode
-	wanted, err := revision.Of(chosen, revision.Outside{CABundle: bundle, ClusterDomain: o.clusterDomain})
+	wanted, err := revision.Of(chosen, revision.Outside{
+		CABundle: bundle, ClusterDomain: o.clusterDomain, Routes: decided.Table,
+	})
 	if err != nil {
 		return err
 	}

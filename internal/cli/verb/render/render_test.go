@@ -114,3 +114,47 @@ func TestRenderWarns(t *testing.T) {
 		t.Errorf("error %v, %q\n%s", err, errOut, out)
 	}
 }
+
+const fleet = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge}
+spec:
+  disks: [{name: disk1, size: 10Gi}]
+  gateways: {}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shop}
+spec:
+  gatewayClassName: edge
+  listeners: [{name: http, port: 80, protocol: HTTP}, {name: tcp, port: 81, protocol: TCP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop}
+spec:
+  parentRefs: [{name: shop}]
+  hostnames: [shop.example.com]
+  rules: [{backendRefs: [{name: shop, port: 8080}]}]
+`
+
+// TestRoutes checks that the nginx.conf contains the routes of the Gateways in the files, and that it is always the
+// same.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	out, errOut, err := run(t, fleet, "-f", "-")
+	for _, want := range []string{
+		"listen 20000 default_server", "shop.example.com $route", "server shop.default.svc.cluster.local:8080 resolve;",
+	} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("error %v, no %q in\n%s", err, want, out)
+		}
+	}
+	if want := "warning: Gateway default/shop: listener tcp: UnsupportedProtocol"; !strings.Contains(errOut, want) {
+		t.Errorf("no %q in %q", want, errOut)
+	}
+	if again, _, _ := run(t, fleet, "-f", "-"); again != out {
+		t.Error("rendered again, the nginx.conf is another one")
+	}
+}

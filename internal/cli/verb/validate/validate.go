@@ -8,10 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/validation"
@@ -19,33 +23,43 @@ import (
 
 // New returns the command.
 func New() *cobra.Command {
-	var filenames []string
+	var o options
 	command := &cobra.Command{
 		Use:   "validate -f FILE...",
-		Short: "Check whether the API server and the operator would accept a CacheNode",
+		Short: "Check whether the API server and the operator would accept a CacheNode and its routes",
 		Long: `Check whether the API server and the operator would accept the CacheNodes in files:
 the schema, the CEL rules, and the operator's own checks.
+Also check what the operator would say about the Gateways and HTTPRoutes in the files,
+if a CacheNode in the files has spec.gateways. A warning says what is assumed about objects that are missing.
 
 The command needs no cluster, so it does not check Secrets, nodes and names that are taken.
 It warns of what an operator with default flags does not allow.
 Each error goes to standard error with the path of its field, and the exit code is 1.
-With -o json, standard output has a list of files, each with "errors", or "cacheNodes" and their "warnings".`,
+With -o json, standard output has a list of files, each with "errors", or "cacheNodes" and their "warnings",
+and with the valid "gateways" and "routes".`,
 		Example: `  kubectl cachenode validate -f edge.yaml
-  kustomize build . | kubectl cachenode validate -f -`,
+  kustomize build . | kubectl cachenode validate -f -
+  kubectl cachenode validate -f edge.yaml -f routes/`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	command.Flags().StringSliceVarP(&filenames, "filename", "f", nil,
-		"a file with CacheNodes, as YAML or JSON; - reads standard input; may be given more than once")
+	flags := command.Flags()
+	flags.StringSliceVarP(&o.paths, "filename", "f", nil,
+		"a file with CacheNodes, as YAML or JSON, or a folder of such files; - reads standard input; "+
+			"may be given more than once")
+	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "the namespace of objects that name none")
 	_ = command.MarkFlagRequired("filename") // fails only for a flag that does not exist
 	form := output.Add(command, "")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := form.Check(); err != nil {
 			return err
 		}
-		var results []result
-		for _, name := range filenames {
-			results = append(results, check(name, command.InOrStdin()))
+		results, warnings, err := o.check(command.InOrStdin())
+		if err != nil {
+			return err
+		}
+		for _, warning := range warnings {
+			_, _ = fmt.Fprintln(command.ErrOrStderr(), "warning:", warning)
 		}
 		if form.IsForPrograms() {
 			if err := form.Write(command.OutOrStdout(), results); err != nil {
@@ -61,12 +75,21 @@ With -o json, standard output has a list of files, each with "errors", or "cache
 	return command
 }
 
+// options are the command's flags.
+type options struct {
+	paths     []string
+	namespace string
+}
+
 // result is the result for one file. The verb's output for programs is a list of results.
 type result struct {
 	File string `json:"file"`
 	// Errors are the reasons why the file would not be accepted.
 	Errors     []string    `json:"errors,omitempty"`
 	CacheNodes []cacheNode `json:"cacheNodes,omitempty"`
+	// Gateways and Routes are the names of the valid Gateways and HTTPRoutes.
+	Gateways []string `json:"gateways,omitempty"`
+	Routes   []string `json:"routes,omitempty"`
 }
 
 // cacheNode is a valid CacheNode.
@@ -75,22 +98,71 @@ type cacheNode struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// check checks a file. If the name is -, it reads from in.
-func check(name string, in io.Reader) result {
-	r := result{File: name}
-	cacheNodes, err := file.Read(name, in)
+// check checks the files. If a path is -, it reads from in. The warnings say what is assumed about missing objects.
+func (o options) check(in io.Reader) (results []result, warnings []string, err error) {
+	files, err := file.Paths(o.paths)
 	if err != nil {
-		r.Errors = messages(err)
+		return nil, nil, err
 	}
-	for _, c := range cacheNodes {
-		valid := cacheNode{Name: c.Name}
-		for _, problem := range validation.DefaultPolicy().Violations(c) {
-			valid.Warnings = append(valid.Warnings, fmt.Sprintf("by the operator's default policy: %v", problem))
+	var all file.Objects
+	valid := true
+	for _, path := range files {
+		r := result{File: path}
+		before, known := len(all.CacheNodes), all.Len()
+		err := all.Add(path, o.namespace, in)
+		if err == nil && all.Len() == known && slices.Contains(o.paths, path) {
+			err = errors.New("no CacheNode in it")
 		}
-		valid.Warnings = append(valid.Warnings, validation.Warnings(c)...)
-		r.CacheNodes = append(r.CacheNodes, valid)
+		if err != nil {
+			r.Errors, valid = messages(err), false
+		}
+		for _, c := range all.CacheNodes[before:] {
+			r.CacheNodes = append(r.CacheNodes, cacheNode{Name: c.Name, Warnings: warningsOf(c)})
+		}
+		results = append(results, r)
 	}
-	return r
+	if !valid {
+		return results, nil, nil
+	}
+	if len(all.CacheNodes) == 0 {
+		return nil, nil, fmt.Errorf("%s: no CacheNode in it", strings.Join(o.paths, ", "))
+	}
+	return results, addRoutes(results, all), nil
+}
+
+func warningsOf(c *v1alpha1.CacheNode) (warnings []string) {
+	for _, problem := range validation.DefaultPolicy().Violations(c) {
+		warnings = append(warnings, fmt.Sprintf("by the operator's default policy: %v", problem))
+	}
+	return append(warnings, validation.Warnings(c)...)
+}
+
+// addRoutes adds the Gateways and HTTPRoutes to the results of their files, with their problems.
+func addRoutes(results []result, all file.Objects) (warnings []string) {
+	problems := map[file.ID][]string{}
+	for _, c := range all.CacheNodes {
+		decided, assumed := all.Routes(c, "cluster.local")
+		warnings = append(warnings, assumed...)
+		for _, p := range decided.Problems() {
+			id := file.ID{Kind: p.Kind, NamespacedName: p.Object}
+			problems[id] = append(problems[id], p.Text)
+		}
+	}
+	byName := func(a, b file.ID) int { return strings.Compare(a.String(), b.String()) }
+	for _, id := range slices.SortedFunc(maps.Keys(all.Files), byName) {
+		r := &results[slices.IndexFunc(results, func(r result) bool { return r.File == all.Files[id] })]
+		for _, p := range problems[id] {
+			r.Errors = append(r.Errors, fmt.Sprintf("%s: %s", id, p))
+		}
+		switch {
+		case len(problems[id]) > 0:
+		case id.Kind == "Gateway":
+			r.Gateways = append(r.Gateways, id.NamespacedName.String())
+		default:
+			r.Routes = append(r.Routes, id.NamespacedName.String())
+		}
+	}
+	return warnings
 }
 
 // write prints the results for people.
@@ -105,6 +177,12 @@ func write(out, warnings io.Writer, results []result) error {
 				_, _ = fmt.Fprintf(warnings, "warning: %s: %s: %s\n", r.File, c.Name, warning)
 			}
 			_, _ = fmt.Fprintf(out, "%s: %s is valid\n", r.File, c.Name)
+		}
+		for _, name := range r.Gateways {
+			_, _ = fmt.Fprintf(out, "%s: Gateway %s is valid\n", r.File, name)
+		}
+		for _, name := range r.Routes {
+			_, _ = fmt.Fprintf(out, "%s: HTTPRoute %s is valid\n", r.File, name)
 		}
 	}
 	return errors.Join(problems...)

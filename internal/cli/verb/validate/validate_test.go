@@ -116,3 +116,92 @@ func TestPolicyWarnings(t *testing.T) {
 		t.Errorf("error %v, warnings %q", err, stderr.String())
 	}
 }
+
+const fleet = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: caches}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  gateways: {allowedNamespaces: {from: Selector, selector: {matchLabels: {edge: "yes"}}}}
+`
+
+const aRoute = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shop, namespace: team-a}
+spec:
+  gatewayClassName: edge
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop, namespace: team-a}
+spec:
+  parentRefs: [{name: shop}]
+  rules: [{backendRefs: [{name: shop, port: 80}]}]
+`
+
+// TestRoutes checks the Gateways and routes in a folder beside the file with the CacheNode.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	const isValid = "routes.yaml: Gateway team-a/shop is valid"
+	const usual = "GatewayClass edge is not in the files"
+	for name, test := range map[string]struct{ route, out, warning, err string }{
+		"valid": {aRoute, "routes.yaml: HTTPRoute team-a/shop is valid", "Service team-a/shop is not in the files", ""},
+		"labels that are not known": {
+			aRoute, isValid, "the labels of the namespaces team-a are not in the files", "",
+		},
+		"labels that are known": {
+			aRoute + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n", "edge is valid", usual,
+			"NamespaceNotAllowed: CacheNode caches/edge serves no Gateways of namespace team-a",
+		},
+		"a Service without the port": {
+			aRoute + "---\napiVersion: v1\nkind: Service\nmetadata: {name: shop, namespace: team-a}\n" +
+				"spec: {ports: [{port: 81}]}\n",
+			isValid, usual, "HTTPRoute team-a/shop: parent shop: BackendNotFound: spec.rules[0].backendRefs[0]: " +
+				"Service team-a/shop has no port 80",
+		},
+		"a filter that is not supported": {
+			strings.Replace(aRoute, "[{backendRefs", "[{filters: [{type: CORS, cors: {}}], backendRefs", 1), isValid, usual,
+			"spec.rules[0].filters[0].type: CORS is not supported",
+		},
+		"a field that does not exist": {
+			strings.Replace(aRoute, "rules:", "rulez:", 1), "edge is valid", "", "HTTPRoute: error unmarshaling JSON",
+		},
+		"a Gateway that is not in the files": {
+			strings.Replace(aRoute, "parentRefs: [{name: shop}]", "parentRefs: [{name: other}]", 1),
+			"routes.yaml: HTTPRoute team-a/shop is valid", "HTTPRoute team-a/shop: the files contain no Gateway", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for path, text := range map[string]string{"edge.yaml": fleet, "routes/routes.yaml": test.route} {
+				path = filepath.Join(dir, path)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			command := New()
+			var out, stderr strings.Builder
+			command.SetOut(&out)
+			command.SetErr(&stderr)
+			command.SilenceUsage, command.SilenceErrors = true, true
+			command.SetArgs([]string{"-f", filepath.Join(dir, "edge.yaml"), "-f", filepath.Join(dir, "routes")})
+			err := command.Execute()
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(out.String(), test.out) || !strings.Contains(stderr.String(), test.warning) ||
+				!strings.Contains(got, test.err) || (got == "") != (test.err == "") {
+				t.Errorf("output %q, warnings %q, error %q; want %q, %q, %q",
+					out.String(), stderr.String(), got, test.out, test.warning, test.err)
+			}
+		})
+	}
+}

@@ -120,7 +120,8 @@ func (h *History) known() (all []*Representation) {
 	return all
 }
 
-// ownFailure returns true if the origin did not answer a request, so that the client gets nginx's own error.
+// ownFailure returns true if the origin closed the connection of a request without an answer. The client may then get
+// nginx's own error.
 func (h *History) ownFailure(q Request) bool {
 	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool { return e.Of == nil && e.Request == q.Number })
 }

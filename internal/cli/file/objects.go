@@ -1,0 +1,152 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/gateways"
+)
+
+// Objects are objects from files.
+type Objects struct {
+	CacheNodes []*v1alpha1.CacheNode
+	gateways.Objects
+	Services  []corev1.Service
+	Endpoints []discoveryv1.EndpointSlice
+	// Files contains the file of each Gateway and HTTPRoute.
+	Files map[ID]string
+}
+
+// Len returns the number of objects.
+func (o Objects) Len() int {
+	return len(o.CacheNodes) + len(o.Classes) + len(o.Gateways) + len(o.HTTPRoutes) + len(o.Grants) + len(o.Namespaces) +
+		len(o.Services) + len(o.Endpoints)
+}
+
+// ID identifies an object.
+type ID struct {
+	Kind string
+	types.NamespacedName
+}
+
+func (id ID) String() string { return id.Kind + " " + id.NamespacedName.String() }
+
+// Paths returns the files that paths name. For a folder, these are the files directly in it whose names end with .yaml,
+// .yml or .json, as for kubectl.
+func Paths(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() { // reading the file will say what is wrong with it
+			files = append(files, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		before := len(files)
+		for _, e := range entries {
+			if extensions := []string{".yaml", ".yml", ".json"}; !e.IsDir() &&
+				slices.Contains(extensions, filepath.Ext(e.Name())) {
+				files = append(files, filepath.Join(path, e.Name()))
+			}
+		}
+		if len(files) == before {
+			return nil, fmt.Errorf("%s: no file with the extension .yaml, .yml or .json in this folder", path)
+		}
+	}
+	return files, nil
+}
+
+// ReadAll reads the objects in files and folders; see [Paths]. Objects without a namespace get the given one. It
+// returns an error if an object is not valid, or if there is no CacheNode.
+func ReadAll(paths []string, namespace string, in io.Reader) (o Objects, err error) {
+	files, err := Paths(paths)
+	if err != nil {
+		return o, err
+	}
+	var problems []error
+	for _, path := range files {
+		problems = append(problems, o.Add(path, namespace, in))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return o, err
+	}
+	if len(o.CacheNodes) == 0 {
+		return o, fmt.Errorf("%s: no CacheNode in it", strings.Join(paths, ", "))
+	}
+	return o, nil
+}
+
+// Add adds the objects of a file. Objects without a namespace get the given one. It returns an error, and adds only
+// some objects, if an object is not valid. It skips kinds that do not matter.
+func (o *Objects) Add(path, namespace string, in io.Reader) error {
+	if o.Files == nil {
+		o.Files = map[ID]string{}
+	}
+	cacheNodes, err := readCacheNodes(path, in, func(kind metav1.TypeMeta, document []byte) error {
+		return o.add(path, kind, namespace, document)
+	})
+	for _, c := range cacheNodes {
+		if c.Namespace == "" {
+			c.Namespace = namespace
+		}
+	}
+	o.CacheNodes = append(o.CacheNodes, cacheNodes...)
+	return err
+}
+
+// add adds the object in a document.
+func (o *Objects) add(path string, kind metav1.TypeMeta, namespace string, document []byte) (err error) {
+	id := ID{Kind: kind.Kind}
+	switch kind.APIVersion + " " + kind.Kind {
+	case gw.GroupName + "/v1 GatewayClass":
+		_, err = decode(document, "", &o.Classes)
+	case gw.GroupName + "/v1 Gateway":
+		id.NamespacedName, err = decode(document, namespace, &o.Gateways)
+		o.Files[id] = path
+	case gw.GroupName + "/v1 HTTPRoute":
+		id.NamespacedName, err = decode(document, namespace, &o.HTTPRoutes)
+		o.Files[id] = path
+	case gw.GroupName + "/v1 ReferenceGrant", gw.GroupName + "/v1beta1 ReferenceGrant":
+		_, err = decode(document, namespace, &o.Grants)
+	case "v1 Namespace":
+		_, err = decode(document, "", &o.Namespaces)
+	case "v1 Service":
+		_, err = decode(document, namespace, &o.Services)
+	case "discovery.k8s.io/v1 EndpointSlice":
+		_, err = decode(document, namespace, &o.Endpoints)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind.Kind, err)
+	}
+	return nil
+}
+
+// decode adds the object in a document to a list, and returns the name of the object.
+func decode[T any, P interface {
+	*T
+	metav1.Object
+}](document []byte, namespace string, list *[]T) (name types.NamespacedName, err error) {
+	var object P = new(T)
+	if err := yaml.UnmarshalStrict(document, object); err != nil {
+		return name, err
+	}
+	if object.GetNamespace() == "" {
+		object.SetNamespace(namespace)
+	}
+	*list = append(*list, *object)
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, nil
+}

@@ -1,0 +1,142 @@
+// Package routes implements the plugin's verb that lists the routes of a CacheNode's Gateways, in the order in which
+// nginx compares them with a request.
+//
+// It may import the packages of the plugin and all pure packages. New flags of the verb belong here.
+package routes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
+	"github.com/cachenode/cachenode-operator/internal/cli/table"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// options are the flags of the verb.
+type options struct {
+	files []string
+	url   string
+}
+
+// New returns the command.
+func New() *cobra.Command {
+	var o options
+	command := &cobra.Command{
+		Use:   "routes CACHENODE",
+		Short: "List the routes that a CacheNode serves, or the one that answers a URL",
+		Long: `List the routes of a CacheNode's Gateways, in the order in which nginx compares them with a request.
+The first row whose host, path and conditions match answers the request.
+
+Without -f, the routes come from the configuration that the operator gives to the pods.
+With -f, they come from files, and the command needs no cluster.
+
+It needs the right to get ConfigMaps.`,
+		Example: `  kubectl cachenode routes edge
+  kubectl cachenode routes edge --url 'http://shop.example.com/api/items?page=1'
+  kubectl cachenode routes edge -f edge.yaml -f routes/`,
+		Args: cobra.ExactArgs(1),
+	}
+	flags := connect.Add(command)
+	command.Flags().StringSliceVarP(&o.files, "filename", "f", nil,
+		"a file with the CacheNode and its Gateways and routes, or a folder of such files; may be given more than once")
+	command.Flags().StringVar(&o.url, "url", "", "list only the route that answers a GET of this URL")
+	form := output.Add(command, "")
+	command.ValidArgsFunction = flags.CompleteNames
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := form.Check(); err != nil {
+			return err
+		}
+		read := func() (routes.Table, error) { return fromCluster(command.Context(), flags, args[0]) }
+		if len(o.files) > 0 {
+			read = func() (routes.Table, error) {
+				return o.fromFiles(args[0], command.InOrStdin(), command.ErrOrStderr())
+			}
+		}
+		of, err := read()
+		if err != nil {
+			return err
+		}
+		rows := list(of)
+		if o.url != "" {
+			if rows, err = answering(of, o.url); err != nil {
+				return err
+			}
+		}
+		if form.IsForPrograms() {
+			return form.Write(command.OutOrStdout(), rows)
+		}
+		return write(command.OutOrStdout(), rows)
+	}
+	return command
+}
+
+// fromCluster returns the routes in the newest revision of a CacheNode.
+func fromCluster(ctx context.Context, flags *connect.Flags, name string) (of routes.Table, err error) {
+	cluster, err := flags.Connect()
+	if err != nil {
+		return of, err
+	}
+	configMap := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: cluster.Namespace, Name: naming.ConfigMap(name)}
+	if err := cluster.Get(ctx, key, configMap); err != nil {
+		return of, fmt.Errorf("the configuration of CacheNode %s: %w", name, err)
+	}
+	text := manifest.RevisionIn(configMap, naming.CandidateKey)
+	if text == "" {
+		text = manifest.RevisionIn(configMap, naming.StableKey)
+	}
+	revision, err := agentapi.ReadRevision([]byte(text))
+	if err != nil {
+		return of, fmt.Errorf("the configuration of CacheNode %s: %w", name, err)
+	}
+	return revision.Routes, nil
+}
+
+// fromFiles returns the routes that the operator would make of the objects in files.
+func (o options) fromFiles(name string, in io.Reader, warnings io.Writer) (of routes.Table, err error) {
+	objects, err := file.ReadAll(o.files, metav1.NamespaceDefault, in)
+	if err != nil {
+		return of, err
+	}
+	for _, c := range objects.CacheNodes {
+		if c.Name != name {
+			continue
+		}
+		decided, assumed := objects.Routes(c, "cluster.local")
+		for _, warning := range assumed {
+			_, _ = fmt.Fprintln(warnings, "warning:", warning)
+		}
+		for _, p := range decided.Problems() {
+			_, _ = fmt.Fprintf(warnings, "warning: %s %s: %s\n", p.Kind, p.Object, p.Text)
+		}
+		return decided.Table, nil
+	}
+	return of, fmt.Errorf("no CacheNode %s in the files", name)
+}
+
+// write prints rows for people.
+func write(out io.Writer, rows []row) error {
+	if len(rows) == 0 {
+		return errors.New("no route: see the conditions of the Gateways and HTTPRoutes")
+	}
+	t := table.New(out, -1, "GATEWAY", "PORT", "HOST", "PATH", "CONDITIONS", "ROUTE", "RULE", "TO")
+	for _, r := range rows {
+		t.Row(r.Gateway, strconv.Itoa(int(r.Port)), r.Host, r.Path, r.Conditions, r.Route, strconv.Itoa(r.Rule), r.To)
+	}
+	t.Write()
+	return nil
+}

@@ -1,0 +1,79 @@
+package gateways
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// Objects are all objects of the kinds that matter to Gateways.
+type Objects struct {
+	Classes    []gw.GatewayClass
+	Gateways   []gw.Gateway
+	HTTPRoutes []gw.HTTPRoute
+	Grants     []gw.ReferenceGrant
+	Namespaces []corev1.Namespace
+}
+
+// State returns the state for a fleet. It does not contain Services, ports and addresses yet.
+func (o Objects) State(fleet Fleet) State {
+	s := State{
+		Fleet: fleet, HTTPRoutes: o.HTTPRoutes, Grants: o.Grants, Elsewhere: map[types.NamespacedName]bool{},
+		Namespaces: make(map[string]Namespace, len(o.Namespaces)), Services: map[types.NamespacedName]Service{},
+	}
+	for i := range o.Namespaces {
+		n := &o.Namespaces[i]
+		s.Namespaces[n.Name] = Namespace{UID: n.UID, Labels: n.Labels}
+	}
+	fleets := map[gw.ObjectName]types.NamespacedName{}
+	for i := range o.Classes {
+		if fleet, ok := FleetOf(&o.Classes[i]); ok {
+			fleets[gw.ObjectName(o.Classes[i].Name)] = fleet
+		}
+	}
+	for i := range o.Gateways {
+		g := &o.Gateways[i]
+		switch of, ok := fleets[g.Spec.GatewayClassName]; {
+		case !ok || !g.DeletionTimestamp.IsZero():
+		case of == fleet.NamespacedName:
+			s.Gateways = append(s.Gateways, *g)
+		default:
+			s.Elsewhere[nameOf(g)] = true
+		}
+	}
+	return s
+}
+
+// ServiceOf returns the properties of a Service that matter to routes. endpoints are the EndpointSlices of the Service;
+// they matter only for a headless Service. The name of such a Service leads to the endpoints themselves, so requests go
+// to their port. If the endpoints have different ports, requests go to the lowest one. If there are no endpoints yet,
+// the port of the Service is used.
+func ServiceOf(service *corev1.Service, endpoints []discoveryv1.EndpointSlice) Service {
+	s := Service{External: service.Spec.Type == corev1.ServiceTypeExternalName, Ports: map[int32]int32{}}
+	for _, p := range service.Spec.Ports {
+		s.Ports[p.Port] = p.Port
+	}
+	if !IsHeadless(service) {
+		return s
+	}
+	lowest := map[string]int32{}
+	for i := range endpoints {
+		for _, p := range endpoints[i].Ports {
+			name, port := ptr.Deref(p.Name, ""), ptr.Deref(p.Port, 0)
+			if before := lowest[name]; port != 0 && (before == 0 || port < before) {
+				lowest[name] = port
+			}
+		}
+	}
+	for _, p := range service.Spec.Ports {
+		if port := lowest[p.Name]; port != 0 {
+			s.Ports[p.Port] = port
+		}
+	}
+	return s
+}
+
+// IsHeadless returns true for a Service without a ClusterIP.
+func IsHeadless(service *corev1.Service) bool { return service.Spec.ClusterIP == corev1.ClusterIPNone }
