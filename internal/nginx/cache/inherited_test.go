@@ -13,9 +13,10 @@ import (
 )
 
 // TestInheritedLists checks each location that has its own proxy_pass_header or proxy_hide_header, because such a list
-// replaces the list of the server. Every location must pass Date on. No location of the gateway that asks the origin
-// may pass on the headers that the gateway sets. No location may pass on headers with CacheNode's own names. The
-// servers that clients, pods and caches reach must have these names in their own lists too.
+// replaces the list of the server. Every location must pass Date on. The locations @renewal and @patient add a
+// Cache-Control of the gateway, so they must not pass on another one. No location may pass on headers with CacheNode's
+// own names, except those in passedOnTwice. The servers that clients, pods and caches reach must have these names in
+// their own lists too.
 func TestInheritedLists(t *testing.T) {
 	t.Parallel()
 	for golden, file := range goldenFiles(t) {

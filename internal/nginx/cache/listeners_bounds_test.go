@@ -21,7 +21,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// bound names what limits the number of complete requests to a listener.
+// A bound is the reason why clients cannot occupy a listener with too many requests: a limit of nginx, or the fact that
+// only the pod itself reaches the listener.
 type bound string
 
 const (
