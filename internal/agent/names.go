@@ -10,12 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/resolver"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
@@ -34,9 +36,13 @@ func (c *conductor) configureResolver(revision agentapi.Revision) error {
 		Servers: servers, ClusterDomain: revision.ClusterDomain, Denied: denied,
 		PodDomain: naming.ServiceHost(naming.Headless(revision.Name), revision.Namespace, revision.ClusterDomain),
 		Backends:  revision.Routes.BackendHosts(),
+		FormerFor: effective.Duration(revision.Spec.Rollout.WorkerShutdownTimeout) + reloadTime,
 	})
 	return nil
 }
+
+// reloadTime is more time than nginx takes to start new workers after the resolver is configured.
+const reloadTime = time.Minute
 
 // denied returns the addresses that the resolver never gives to nginx: the ranges in which no origin may be, and the
 // addresses of the pod and of the API server. For names outside the cluster, denied adds the ranges that the operator

@@ -24,7 +24,8 @@ const (
 	// to nginx, even with the longest name.
 	maxAddresses = 230
 	// maxNames is the largest number of names whose replies are stored. nginx asks for the names in its configuration.
-	maxNames = 1024
+	// This is twice the number of backends that routes may have (package gateways), because edits may replace them.
+	maxNames = 8192
 )
 
 // reply is the answer of the name servers for a name.

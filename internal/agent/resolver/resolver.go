@@ -52,6 +52,9 @@ type Config struct {
 	// operator has checked that the owner of the route may refer to the Service. A name that is only an alias of such a
 	// Service gets no additional rights.
 	Backends map[string]bool
+	// FormerFor is the time for which a name stays a backend after it is no longer one: old workers of nginx may still
+	// send requests to it, for example for the next slices of a download.
+	FormerFor time.Duration
 }
 
 // Resolver answers questions for addresses (A). It is safe for concurrent use.
@@ -66,6 +69,8 @@ type Resolver struct {
 
 	mutex  sync.Mutex
 	config Config
+	// former contains the names that are no longer backends, with the time until which they count as backends.
+	former map[string]time.Time
 	told   told
 	names  names
 	// last contains the last answer for each name that does not resolve. began is the time at which the resolver
@@ -91,7 +96,7 @@ const (
 // answer.
 func New(log *slog.Logger, c clock.PassiveClock, counted func(Result)) *Resolver {
 	return &Resolver{
-		log: log, clock: c, counted: counted, last: map[string]found{}, names: names{}, began: c.Now(), pace: usual,
+		log: log, clock: c, counted: counted, last: map[string]found{}, names: names{}, former: map[string]time.Time{}, began: c.Now(), pace: usual,
 	}
 }
 
@@ -105,7 +110,27 @@ func (r *Resolver) Configure(c Config) {
 	c.Backends = backends
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	for name := range r.config.Backends {
+		if !backends[name] && len(r.former) < maxNames {
+			r.former[name] = r.clock.Now().Add(c.FormerFor)
+		}
+	}
 	r.config = c
+}
+
+// current returns the configuration. Its backends include the former ones that still count. The caller must hold the
+// mutex.
+func (r *Resolver) current() Config {
+	now, c := r.clock.Now(), r.config
+	maps.DeleteFunc(r.former, func(_ string, until time.Time) bool { return !now.Before(until) })
+	if len(r.former) == 0 {
+		return c
+	}
+	c.Backends = maps.Clone(c.Backends)
+	for name := range r.former {
+		c.Backends[name] = true
+	}
+	return c
 }
 
 // Serve answers queries on both sockets until the context ends. It then closes the sockets.
@@ -178,7 +203,7 @@ type found struct {
 // find returns the answer for a name. It asks the name servers only if the answer is not known yet.
 func (r *Resolver) find(ctx context.Context, name string) found {
 	r.mutex.Lock()
-	config, now := r.config, r.clock.Now()
+	config, now := r.current(), r.clock.Now()
 	address, known := r.told.address(name, config, now)
 	r.mutex.Unlock()
 	switch {

@@ -490,6 +490,37 @@ func TestDeniedLater(t *testing.T) {
 	}
 }
 
+// TestFormerBackend checks that the name of a Service in the namespace of another team resolves for some time after
+// routes no longer lead to it, and that it resolves again as soon as they do.
+func TestFormerBackend(t *testing.T) {
+	t.Parallel()
+	const name = "web.team.svc.cluster.local"
+	n := newNetwork(t, map[string][]string{name: {name + ". 30 A 10.1.2.3"}})
+	backends := func(of map[string]bool) {
+		c := n.resolver.config
+		c.Backends, c.FormerFor = of, time.Hour
+		n.resolver.Configure(c)
+	}
+	for step, tt := range []struct {
+		backends map[string]bool
+		after    time.Duration
+		want     string
+	}{
+		{map[string]bool{name: true}, 0, "NOERROR"},
+		{nil, 0, "NOERROR"},
+		{map[string]bool{"other.team.svc.cluster.local": true}, 59 * time.Minute, "NOERROR"},
+		{nil, time.Minute, "NXDOMAIN"},
+		{map[string]bool{name: true}, 0, "NOERROR"},
+		{nil, time.Hour, "NXDOMAIN"},
+	} {
+		backends(tt.backends)
+		n.clock.SetTime(n.clock.Now().Add(tt.after))
+		if got := n.ask(name).Rcode; got != tt.want {
+			t.Errorf("step %d: %s, want %s", step, got, tt.want)
+		}
+	}
+}
+
 // TestPods checks that the addresses of pods that the operator has sent are used for a limited time. After that, the
 // resolver uses the answers of the name server.
 func TestPods(t *testing.T) {
