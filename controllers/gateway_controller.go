@@ -56,8 +56,16 @@ type GatewayReconciler struct {
 	newQueue queueFunc
 }
 
+// byService is the name of the index of EndpointSlices by their Service.
+const byService = "service"
+
 // SetupWithManager adds the reconciler to the manager.
 func (r *GatewayReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	serviceOf := func(o client.Object) []string { return []string{o.GetLabels()[discoveryv1.LabelServiceName]} }
+	err := r.Backends.IndexField(context.Background(), &discoveryv1.EndpointSlice{}, byService, serviceOf)
+	if err != nil {
+		return err
+	}
 	changed := builder.WithPredicates(
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))
 	all := handler.EnqueueRequestsFromMapFunc(r.all)

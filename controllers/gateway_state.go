@@ -57,7 +57,7 @@ func (r *GatewayReconciler) readBackends(ctx context.Context, state *gateways.St
 		}
 		if gateways.IsHeadless(service) {
 			if err := r.Backends.List(ctx, endpoints, client.InNamespace(name.Namespace),
-				client.MatchingLabels{discoveryv1.LabelServiceName: name.Name}); err != nil {
+				client.MatchingFields{byService: name.Name}); err != nil {
 				return err
 			}
 		}

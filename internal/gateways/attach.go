@@ -29,13 +29,18 @@ func (d *decision) attachRoutes() {
 // attach attaches a route to the listeners that accept it.
 func (d *decision) attach(r *gw.HTTPRoute) {
 	hosts, parents := map[*listener][]routes.Host{}, []parent{}
+	tooMany := d.room.tooMany(r.Namespace, d.considered[r.Namespace])
 	for _, ref := range r.Spec.ParentRefs {
 		gateway, ok := parentOf(ref, r.Namespace)
 		listeners, isOwn := d.listeners[gateway]
 		if !ok || !isOwn {
 			continue
 		}
-		of, refused := d.hostsOf(ref, gateway, listeners, r)
+		if tooMany != nil {
+			parents = append(parents, parent{ref, tooMany})
+			continue
+		}
+		of, refused := hostsOf(ref, gateway, listeners, r)
 		for l, accepted := range of {
 			hosts[l] = union(hosts[l], accepted)
 		}
@@ -44,10 +49,14 @@ func (d *decision) attach(r *gw.HTTPRoute) {
 	if len(parents) == 0 {
 		return
 	}
-	compiled := d.compile(r)
+	d.considered[r.Namespace]++
+	var compiled compiled
+	if tooMany == nil {
+		compiled = d.compile(r)
+	}
 	refused := compiled.refused
 	if refused == nil && len(hosts) > 0 {
-		refused = d.room.take(r.Namespace, useOf(compiled.route, hosts))
+		refused = d.room.takeRoute(compiled.route, hosts)
 	}
 	if refused == nil && len(hosts) > 0 {
 		d.result.Table.Routes = append(d.result.Table.Routes, compiled.route)
@@ -74,7 +83,7 @@ type parent struct {
 
 // hostsOf returns those of a Gateway's listeners that a reference selects. For each listener, it returns the hosts that
 // both the listener and the route accept. If there is no such listener, refused is the reason.
-func (d *decision) hostsOf(
+func hostsOf(
 	ref gw.ParentReference, gateway types.NamespacedName, listeners []*listener, r *gw.HTTPRoute,
 ) (hosts map[*listener][]routes.Host, refused *problem) {
 	named, allowed := false, false
@@ -84,11 +93,7 @@ func (d *decision) hostsOf(
 			continue
 		}
 		named = true
-		var namespaces *gw.RouteNamespaces
-		if l.AllowedRoutes != nil {
-			namespaces = l.AllowedRoutes.Namespaces
-		}
-		if l.refused != nil || len(l.kinds()) == 0 || !d.allows(namespaces, gateway.Namespace, r.Namespace) {
+		if l.refused != nil || len(l.kinds()) == 0 || !l.allows(r.Namespace) {
 			continue
 		}
 		allowed = true

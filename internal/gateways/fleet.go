@@ -56,8 +56,9 @@ func FleetFor(name types.NamespacedName, cacheNode *v1alpha1.CacheNode, clusterD
 
 // Allowed returns the Gateways in the namespaces that the fleet serves.
 func (s State) Allowed() (allowed []gw.Gateway) {
+	selected := s.selects(&s.Fleet.Allowed, s.Fleet.Namespace)
 	for _, g := range s.Gateways {
-		if s.Fleet.Missing == "" && s.allows(&s.Fleet.Allowed, s.Fleet.Namespace, g.Namespace) {
+		if s.Fleet.Missing == "" && selected(g.Namespace) {
 			allowed = append(allowed, g)
 		}
 	}

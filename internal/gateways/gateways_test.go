@@ -46,6 +46,7 @@ func state(t *testing.T, documents string) gateways.State {
 		Served:    map[int32]bool{20000: true},
 		Addresses: map[types.NamespacedName][]string{name("edge", "main"): {"10.0.0.1"}},
 	}
+	var grants []gw.ReferenceGrant
 	for document := range strings.SplitSeq(documents, "\n---\n") {
 		var kind metav1.TypeMeta
 		parse(t, document, &kind)
@@ -70,11 +71,12 @@ func state(t *testing.T, documents string) gateways.State {
 		case "ReferenceGrant":
 			var g gw.ReferenceGrant
 			parse(t, document, &g)
-			s.Grants = append(s.Grants, g)
+			grants = append(grants, g)
 		default:
 			t.Fatalf("no kind: %s", document)
 		}
 	}
+	s.Grants = gateways.NewGrants(grants)
 	return s
 }
 

@@ -8,13 +8,16 @@ import (
 )
 
 const (
-	// maxTableBytes limits the size of the table, as JSON. A ConfigMap contains two revisions, each with the whole table,
-	// and has room for 1 MiB. Revisions are compressed there, but random text hardly gets smaller.
-	maxTableBytes = 640 << 10
-	// maxRows limits the number of rows of maps that nginx's configuration contains for the table. Each match of a route
-	// is a row for each host of each listener to which the route is attached. nginx compiles a regular expression for
-	// each row, which takes about 2 KiB of memory.
-	maxRows = 32 << 10
+	// maxTableBytes limits the size of the table, as JSON. An agent reads at most 16 MiB.
+	maxTableBytes = 4 << 20
+	// maxPackedBytes limits the compressed size of the table. A ConfigMap contains two revisions, each with the whole
+	// table, and has room for 1 MiB.
+	maxPackedBytes = 440 << 10
+	// maxRowBytes limits the size of the rows of maps that nginx's configuration contains for the table. Each match of a
+	// route is a row for each host of each listener to which the route is attached. rowBytes is the size of a row in
+	// addition to the match, and of each condition on a header or an argument. nginx compiles a regular expression for each row, which takes about 2 KiB of memory.
+	maxRowBytes = 6 << 20
+	rowBytes    = 128
 	// maxBackends limits the number of backends, which count once for each route. nginx has two shared memory zones for
 	// each backend, and the agent looks up its name.
 	maxBackends = 4 << 10
@@ -28,55 +31,94 @@ const (
 
 // room compares what the table contains with the limits of the fleet.
 type room struct {
-	fleet Fleet
-	total use
-	of    map[string]use // by namespace
+	fleet  Fleet
+	packer packer
+	total  use
+	of     map[string]use // by namespace
 }
 
-// use is a number of routes, with the size of their entries in bytes, and the numbers of their rows and backends.
-type use struct{ routes, bytes, rows, backends int }
+// use is a number of routes, with the size of their entries as JSON, the compressed size, the size of their rows, and
+// the number of their backends.
+type use struct{ routes, bytes, packed, rowBytes, backends int }
 
 func (u use) plus(more use) use {
-	return use{u.routes + more.routes, u.bytes + more.bytes, u.rows + more.rows, u.backends + more.backends}
+	return use{
+		u.routes + more.routes, u.bytes + more.bytes, u.packed + more.packed, u.rowBytes + more.rowBytes,
+		u.backends + more.backends,
+	}
 }
 
-// sizeOf returns the size in bytes of an entry of the table, with a comma after it.
-func sizeOf(entry any) int {
-	text, err := json.Marshal(entry)
-	if err != nil {
-		return maxTableBytes + 1 // not possible: the types contain only texts and numbers
-	}
-	const comma = 1
-	if l, ok := entry.(routes.Listener); ok && l.Attached == nil {
-		return len(text) + len(`,"attached":[]`) + comma
-	}
-	return len(text) + comma
+// takeListener uses room for a listener of a Gateway. If there is not enough, it returns a problem and uses nothing.
+func (r *room) takeListener(namespace string, l routes.Listener) *problem {
+	l.Attached = []routes.Attachment{{}} // the list is larger than an empty one
+	return r.take(namespace, r.sizeOf(l))
 }
 
-// useOf returns what a route needs if it is attached to the given listeners.
-func useOf(route routes.Route, hosts map[*listener][]routes.Host) use {
+// takeRoute uses room for a route that is attached to the given listeners. If there is not enough, it returns a problem
+// and uses nothing.
+func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) *problem {
+	u := r.sizeOf(route)
 	matches, backends := 0, map[string]bool{}
 	for _, rule := range route.Rules {
-		matches += len(rule.Matches)
+		for _, m := range rule.Matches {
+			matches += rowBytes*(1+len(m.Headers)+len(m.Query)) + len(encode(m))
+		}
 		for _, b := range rule.Backends {
 			backends[b.Name] = true
 		}
 	}
-	u := use{routes: 1, bytes: sizeOf(route), backends: len(backends)}
+	u.routes, u.backends = 1, len(backends)
 	for _, of := range hosts {
-		u.bytes += sizeOf(routes.Attachment{Route: route.ID(), Hosts: of})
-		u.rows += len(of) * max(matches, 1)
+		u.rowBytes += len(of) * matches
 	}
-	return u
+	if problem := r.check(route.Namespace, u); problem != nil {
+		return problem // before the attachments, which may be very large, are measured
+	}
+	for _, of := range hosts {
+		u = u.plus(r.sizeOf(routes.Attachment{Route: route.ID(), Hosts: of}))
+	}
+	return r.take(route.Namespace, u)
+}
+
+// sizeOf returns the size of an entry of the table, with a comma after it.
+func (r *room) sizeOf(entry any) use {
+	text := encode(entry)
+	return use{bytes: len(text) + 1, packed: r.packer.size(text) + 1}
+}
+
+func encode(value any) []byte {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // this cannot happen, because the table contains only texts and numbers
+	}
+	return text
+}
+
+// tooMany returns a problem if a namespace already has very many routes that name a Gateway of the fleet, accepted or
+// not. The decision about each of them takes time.
+func (r *room) tooMany(namespace string, considered int) *problem {
+	const times = 4
+	if most := times * r.fleet.MaxRoutesPerNamespace; considered >= most {
+		return problemf(reasonNoRoom, "CacheNode %s considers only the %d oldest routes of a namespace, accepted or not: "+
+			"see its spec.gateways.maxRoutesPerNamespace", r.fleet, most)
+	}
+	return nil
 }
 
 // take uses room for a namespace. If there is not enough, it returns a problem and uses nothing.
 func (r *room) take(namespace string, more use) *problem {
-	own, all := r.of[namespace].plus(more), r.total.plus(more)
-	if has := r.exceeds(namespace, own, all); has != "" {
+	if problem := r.check(namespace, more); problem != nil {
+		return problem
+	}
+	r.of[namespace], r.total = r.of[namespace].plus(more), r.total.plus(more)
+	return nil
+}
+
+// check returns a problem if there is not enough room for a namespace.
+func (r *room) check(namespace string, more use) *problem {
+	if has := r.exceeds(namespace, r.of[namespace].plus(more), r.total.plus(more)); has != "" {
 		return problemf(reasonNoRoom, "CacheNode %s has no room: %s", r.fleet, has)
 	}
-	r.of[namespace], r.total = own, all
 	return nil
 }
 
@@ -93,8 +135,9 @@ func (r *room) exceeds(namespace string, own, all use) string {
 		what           string
 		own, all, most int
 	}{
-		{"bytes of routes and listeners", own.bytes, all.bytes, maxTableBytes - len(`{"listeners":[],"routes":[]}`)},
-		{"matches, counted for each host of each listener,", own.rows, all.rows, maxRows},
+		{"bytes of routes and listeners", own.bytes, all.bytes, maxTableBytes},
+		{"bytes of routes and listeners, compressed,", own.packed, all.packed, maxPackedBytes},
+		{"bytes of matches, counted for each host of each listener,", own.rowBytes, all.rowBytes, maxRowBytes},
 		{"backends, counted for each route,", own.backends, all.backends, maxBackends},
 	} {
 		if most := limit.most / shares; limit.own > most {

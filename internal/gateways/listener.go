@@ -18,6 +18,8 @@ type listener struct {
 	podPort int32
 	// refused, conflicted and unresolved are the problems of the listener; each is nil if there is no such problem.
 	refused, conflicted, unresolved *problem
+	// allows returns true for the namespaces whose routes may attach.
+	allows func(namespace string) bool
 	// attached are the attached routes, in the order of the table.
 	attached []routes.Attachment
 }
@@ -35,14 +37,18 @@ func (d *decision) readListeners() {
 		g := &d.Gateways[i]
 		var of []*listener
 		for _, l := range g.Spec.Listeners {
+			var namespaces *gw.RouteNamespaces
+			if l.AllowedRoutes != nil {
+				namespaces = l.AllowedRoutes.Namespaces
+			}
 			of = append(of, &listener{
-				Listener: l, gateway: g, podPort: d.Ports[Port{nameOf(g), l.Port}],
+				Listener: l, allows: d.selects(namespaces, g.Namespace), gateway: g, podPort: d.Ports[Port{nameOf(g), l.Port}],
 				refused: d.refuses(g, l), unresolved: unresolved(l),
 			})
 		}
 		for _, l := range of {
 			if l.conflicted = conflicts(l, of); l.serves() {
-				l.refused = d.room.take(g.Namespace, use{bytes: sizeOf(l.entry())})
+				l.refused = d.room.takeListener(g.Namespace, l.entry())
 			}
 		}
 		d.listeners[nameOf(g)] = of
@@ -79,6 +85,10 @@ func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 		return problemf(gw.ListenerReasonUnsupportedProtocol,
 			"protocol %.20s is not supported: use HTTP", l.Protocol)
 	}
+	if l.AllowedRoutes != nil && isLarge(l.AllowedRoutes.Namespaces) {
+		return problemf(gw.ListenerReasonUnsupportedValue,
+			"allowedRoutes.namespaces.selector has more than %d labels and values", maxSelector)
+	}
 	if d.Ports[Port{nameOf(g), l.Port}] == 0 {
 		return problemf(gw.ListenerReasonPortUnavailable,
 			"no port of the pods is left for namespace %s: see spec.gateways.ports of CacheNode %s", g.Namespace, d.Fleet)
@@ -91,7 +101,7 @@ func (d *decision) excludes(g *gw.Gateway) *problem {
 	switch {
 	case d.Fleet.Missing != "":
 		return problemf(gw.GatewayReasonInvalidParameters, "%s", d.Fleet.Missing)
-	case !d.allows(&d.Fleet.Allowed, d.Fleet.Namespace, g.Namespace):
+	case !d.selected(g.Namespace):
 		return problemf(reasonNamespace,
 			"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
 			d.Fleet, g.Namespace)

@@ -20,7 +20,7 @@ type Objects struct {
 // State returns the state for a fleet. It does not contain Services, ports and addresses yet.
 func (o Objects) State(fleet Fleet) State {
 	s := State{
-		Fleet: fleet, HTTPRoutes: o.HTTPRoutes, Grants: o.Grants, Elsewhere: map[types.NamespacedName]bool{},
+		Fleet: fleet, HTTPRoutes: o.HTTPRoutes, Grants: NewGrants(o.Grants), Elsewhere: map[types.NamespacedName]bool{},
 		Namespaces: make(map[string]Namespace, len(o.Namespaces)), Services: map[types.NamespacedName]Service{},
 	}
 	for i := range o.Namespaces {

@@ -15,23 +15,25 @@ type Range struct{ From, To int32 }
 // because a pod may still serve these ports. No other Gateway gets a port while the port is in kept. A Gateway keeps
 // its ports, unless they are out of range.
 //
-// The Gateways of one namespace get at most the number most of ports. If there are too few ports, older Gateways get
+// The Gateways of one namespace, and those that are gone, have at most the number most of ports. If there are too few ports, older Gateways get
 // ports and newer ones do not.
 func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range, most int) map[Port]int32 {
-	taken := make(map[int32]bool, len(kept))
-	for _, number := range kept {
+	taken, count := make(map[int32]bool, len(kept)), map[string]int{}
+	for p, number := range kept {
+		if !taken[number] && within.From <= number && number <= within.To {
+			count[p.Gateway.Namespace]++
+		}
 		taken[number] = true
 	}
-	assigned, given, count := map[Port]int32{}, map[int32]bool{}, map[string]int{}
+	assigned, given := map[Port]int32{}, map[int32]bool{}
 	free := within.From
 	for _, p := range wantedPorts(of) {
-		if count[p.Gateway.Namespace] == most {
-			continue
-		}
-		count[p.Gateway.Namespace]++
 		number, ok := kept[p]
 		if ok && within.From <= number && number <= within.To && !given[number] {
 			assigned[p], given[number] = number, true
+			continue
+		}
+		if count[p.Gateway.Namespace] >= most {
 			continue
 		}
 		for free <= within.To && taken[free] {
@@ -40,6 +42,7 @@ func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range, most int) m
 		if free <= within.To {
 			assigned[p] = free
 			taken[free] = true
+			count[p.Gateway.Namespace]++
 		}
 	}
 	return assigned

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -122,8 +123,8 @@ func match(at string, m gw.HTTPRouteMatch) (match routes.Match, problem string) 
 		switch kind := ptr.Deref(m.Path.Type, gw.PathMatchPathPrefix); {
 		case kind != gw.PathMatchExact && kind != gw.PathMatchPathPrefix:
 			return match, fmt.Sprintf("%s.path.type: %s is not supported: use Exact or PathPrefix", at, kind)
-		case err != nil || strings.ContainsRune(decoded, 0):
-			return match, fmt.Sprintf("%s.path.value: %.100q is no path", at, value)
+		case err != nil || strings.ContainsRune(decoded, 0) || !utf8.ValidString(decoded):
+			return match, fmt.Sprintf("%s.path.value: %.100q is no path in UTF-8", at, value)
 		case kind == gw.PathMatchExact:
 			match.Path = routes.Path{Value: decoded, Exact: true}
 		case decoded != "/":

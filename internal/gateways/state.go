@@ -27,7 +27,7 @@ type State struct {
 	// parent.
 	Gateways   []gw.Gateway
 	HTTPRoutes []gw.HTTPRoute
-	Grants     []gw.ReferenceGrant
+	Grants     Grants
 	// Elsewhere are the Gateways that other CacheNodes serve.
 	Elsewhere map[types.NamespacedName]bool
 	// Namespaces are the namespaces of Gateways and routes, by name.
@@ -74,7 +74,9 @@ type Result struct {
 // Decide returns the routes and the statuses that follow from the state.
 func Decide(s State) Result {
 	d := decision{
-		State: s, listeners: map[types.NamespacedName][]*listener{}, room: room{fleet: s.Fleet, of: map[string]use{}},
+		State: s, selected: s.selects(&s.Fleet.Allowed, s.Fleet.Namespace), considered: map[string]int{},
+		listeners: map[types.NamespacedName][]*listener{},
+		room:      room{fleet: s.Fleet, of: map[string]use{}},
 		result: Result{
 			Gateways: map[types.NamespacedName]gw.GatewayStatus{},
 			Parents:  map[types.NamespacedName][]gw.RouteParentStatus{},
@@ -91,6 +93,10 @@ func Decide(s State) Result {
 // decision collects the result.
 type decision struct {
 	State
+	// selected returns true for the namespaces whose Gateways the fleet serves.
+	selected func(namespace string) bool
+	// considered is the number of routes of each namespace that name a Gateway of the fleet.
+	considered map[string]int
 	// listeners are the listeners of each Gateway of the fleet.
 	listeners map[types.NamespacedName][]*listener
 	room      room

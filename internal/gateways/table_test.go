@@ -2,6 +2,7 @@ package gateways_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -102,9 +103,16 @@ spec:
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	large := func(namespace, of string) string {
-		rule := "{matches: [{path: {type: PathPrefix, value: /" + strings.Repeat("a", 1000) + "}}]}"
+		r, rules := rand.New(rand.NewPCG(1, 2)), ""
+		for range 100 {
+			path := make([]byte, 1000) // of random letters, which do not get much smaller if they are compressed
+			for i := range path {
+				path[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"[r.IntN(62)]
+			}
+			rules += "{matches: [{path: {type: PathPrefix, value: /" + string(path) + "}}]}, "
+		}
 		return fmt.Sprintf("kind: HTTPRoute\nmetadata: {name: %s, namespace: %s}\nspec: {parentRefs: [{name: main, "+
-			"namespace: edge}], rules: [%s]}", of, namespace, strings.Repeat(rule+", ", 99)+rule)
+			"namespace: edge}], rules: [%s]}", of, namespace, rules)
 	}
 	got := gateways.Decide(state(t, strings.Join([]string{
 		"kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, " +

@@ -244,10 +244,10 @@ func ScoutVolume(namespace, scout string) string {
 // Gateway returns the name of the Service of a Gateway. Two Gateways get different names, because the name contains a
 // hash of the Gateway's namespace and name.
 func Gateway(namespace, gateway string) string {
-	const most = 40
+	const most, digits = 34, 20 // a name with fewer digits could be made equal to the name of another team
 	sum := sha256.Sum256([]byte(namespace + "\x00" + gateway))
 	plain := strings.ReplaceAll(gateway, ".", "-") // a Service is named by a single DNS label
-	return "gateway-" + strings.Trim(plain[:min(len(plain), most)], "-") + "-" + hex.EncodeToString(sum[:])[:10]
+	return "gateway-" + strings.Trim(plain[:min(len(plain), most)], "-") + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
 // GatewayLabels returns the labels of the Service of a Gateway.

@@ -29,8 +29,9 @@ func (r Route) Choices(rule int) []Action {
 		return nil
 	}
 	actions := make([]Action, len(of.Backends))
+	matches := of.conditions()
 	for i, b := range of.Backends {
-		a := Action{Site: r.site(of, b), Backend: b, Headers: of.Headers}
+		a := Action{Site: r.site(of, matches, b), Backend: b, Headers: of.Headers}
 		if a.Backend.Weight = 0; b.Host != "" {
 			a.ID = hash(a)
 		}
@@ -49,30 +50,35 @@ const variantMark = ".."
 // site returns the site for the responses of a backend of a rule. If the rule has conditions on the method, headers or
 // arguments, the site depends on all matches of the rule. If the rule has several backends, the site depends on the
 // backend. The site does not depend on the position of the rule, so a new rule before this rule changes no key.
-func (r Route) site(of Rule, b Backend) string {
-	var variant struct {
-		Matches []Match
-		Backend string
-	}
-	// The paths are included, because another rule may have the same conditions for other paths.
-	if slices.ContainsFunc(of.Matches, Match.hasConditions) {
-		variant.Matches = of.Matches
-	}
+//
+// matches is the hash of the matches; see [Rule.conditions].
+func (r Route) site(of Rule, matches string, b Backend) string {
+	variant := struct{ Matches, Backend string }{Matches: matches}
 	if len(of.Backends) > 1 {
 		variant.Backend = b.Name
 	}
-	if variant.Matches == nil && variant.Backend == "" {
+	if variant.Matches == "" && variant.Backend == "" {
 		return r.Site
 	}
 	return r.Site + variantMark + hash(variant)
 }
 
+// conditions returns a hash of the matches of the rule, if a match has conditions in addition to the path; "" otherwise.
+// The paths are included, because another rule may have the same conditions for other paths.
+func (r Rule) conditions() string {
+	if !slices.ContainsFunc(r.Matches, Match.hasConditions) {
+		return ""
+	}
+	return hash(r.Matches)
+}
+
 // hasConditions returns true if the match has conditions in addition to the path.
 func (m Match) hasConditions() bool { return m.Method != "" || len(m.Headers) > 0 || len(m.Query) > 0 }
 
-// hash returns twelve hexadecimal digits that identify a value.
+// hash returns 32 hexadecimal digits that identify a value. A team chooses parts of the value, so the hash must be long
+// enough that nobody finds another value with the same hash.
 func hash(of any) string {
-	const digits = 12
+	const digits = 32
 	text, err := json.Marshal(of)
 	if err != nil {
 		panic(err) // this cannot happen, because all values here can be encoded as JSON

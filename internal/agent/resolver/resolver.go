@@ -96,7 +96,8 @@ const (
 // answer.
 func New(log *slog.Logger, c clock.PassiveClock, counted func(Result)) *Resolver {
 	return &Resolver{
-		log: log, clock: c, counted: counted, last: map[string]found{}, names: names{}, former: map[string]time.Time{}, began: c.Now(), pace: usual,
+		log: log, clock: c, counted: counted, last: map[string]found{}, names: names{}, former: map[string]time.Time{},
+		began: c.Now(), pace: usual,
 	}
 }
 

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,8 +113,10 @@ func (r routed) http() conf.Block {
 		backends = append(backends, conf.Row(conf.Literal(id), conf.Literal(filters)))
 		filtered = append(filtered, filter{action: a, upstream: name})
 	}
+	values := r.values()
+	of := func(c routes.Candidate) conf.Argument { return values[c.Route][c.Rule] }
 	block := slices.Concat(
-		routemap.Maps(r.Routes, r.value), r.choices(), r.redirects(), r.ofPorts(), r.filters(filtered))
+		routemap.Maps(r.Routes, of), r.choices(), r.redirects(), r.ofPorts(), r.filters(filtered))
 	block = append(block, conf.Map(routeVariable, routeSite, marks...), conf.Map(routeVariable, routeBackend, backends...))
 	for _, name := range slices.Sorted(maps.Keys(upstreams)) {
 		block = append(block, upstreams[name]...)
@@ -135,19 +139,29 @@ func (r routed) actions() map[string]routes.Action {
 	return actions
 }
 
-// value returns the value of [routemap.Rule] for a candidate.
-func (r routed) value(c routes.Candidate) conf.Argument {
-	route := r.Routes.Routes[c.Route]
-	if route.Rules[c.Rule].Redirect != nil {
-		return conf.Literal(redirectTo + route.RuleID(c.Rule))
+// values returns the value of [routemap.Rule] for each rule of each route. A rule has many candidates, so its value is
+// computed once.
+func (r routed) values() [][]conf.Argument {
+	values := make([][]conf.Argument, len(r.Routes.Routes))
+	for i, route := range r.Routes.Routes {
+		for rule := range route.Rules {
+			values[i] = append(values[i], value(route, rule))
+		}
 	}
-	switch choices := route.Choices(c.Rule); len(choices) {
+	return values
+}
+
+func value(route routes.Route, rule int) conf.Argument {
+	if route.Rules[rule].Redirect != nil {
+		return conf.Literal(redirectTo + route.RuleID(rule))
+	}
+	switch choices := route.Choices(rule); len(choices) {
 	case 0:
 		return conf.Literal(noBackend)
 	case 1:
 		return orNone(choices[0])
 	default:
-		return chosen(route.RuleID(c.Rule))
+		return chosen(route.RuleID(rule))
 	}
 }
 
@@ -201,9 +215,11 @@ func sharesOf(backends []routes.Backend) []int {
 	return shares
 }
 
-// upstream returns the name of the upstream for an action, and its directives.
+// upstream returns the name of the upstream for an action, and its directives. The name contains the whole hash of the
+// backend: with a part of it, a team could find a backend that gets the same name as the backend of another team.
 func (r routed) upstream(a routes.Action) (name string, block conf.Block) {
-	name = backendPrefix + digest(fmt.Sprintf("%s:%d", a.Backend.Host, a.Backend.Port))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s:%d", a.Backend.Host, a.Backend.Port))
+	name = backendPrefix + hex.EncodeToString(sum[:])
 	b := r.backend(name)
 	b.Servers = []v1alpha1.OriginServer{{Host: &a.Backend.Host, Port: &a.Backend.Port}}
 	return name, b.upstreams()
