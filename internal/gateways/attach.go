@@ -29,7 +29,7 @@ func (d *decision) attachRoutes() {
 // attach attaches a route to the listeners that accept it.
 func (d *decision) attach(r *gw.HTTPRoute) {
 	hosts, parents := map[*listener][]routes.Host{}, []parent{}
-	tooMany := d.room.tooMany(r.Namespace, d.considered[r.Namespace])
+	tooMany := d.room.tooMany(d.considered[r.Namespace])
 	for _, ref := range r.Spec.ParentRefs {
 		gateway, ok := parentOf(ref, r.Namespace)
 		listeners, isOwn := d.listeners[gateway]

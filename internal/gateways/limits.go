@@ -3,7 +3,12 @@ package gateways
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -13,9 +18,10 @@ const (
 	// maxPackedBytes limits the compressed size of the table. A ConfigMap contains two revisions, each with the whole
 	// table, and has room for 1 MiB.
 	maxPackedBytes = 440 << 10
-	// maxRowBytes limits the size of the rows of maps that nginx's configuration contains for the table. Each match of a
-	// route is a row for each host of each listener to which the route is attached. rowBytes is the size of a row in
-	// addition to the match, and of each condition on a header or an argument. nginx compiles a regular expression for each row, which takes about 2 KiB of memory.
+	// maxRowBytes limits the size of the rows of maps that nginx's configuration contains for the table. Each match of
+	// a route is a row for each host of each listener to which the route is attached. rowBytes is the size of a row in
+	// addition to the match, and of each condition on a header or an argument. nginx compiles a regular expression for
+	// each row, which takes about 2 KiB of memory.
 	maxRowBytes = 6 << 20
 	rowBytes    = 128
 	// maxBackends limits the number of backends, which count once for each route. nginx has two shared memory zones for
@@ -35,6 +41,50 @@ type room struct {
 	packer packer
 	total  use
 	of     map[string]use // by namespace
+	// hashes contains the keys of nginx's tables by namespace and hash.
+	hashes map[hashed]map[string]bool
+}
+
+// hashed is a hash of keys of a namespace.
+type hashed struct {
+	namespace string
+	hash      uint64
+}
+
+// maxEqual is the maximum number of hosts, labels of hosts and segments of paths of one namespace that have the same
+// hash in nginx. This practically never happens by accident.
+const maxEqual = 4
+
+// collides returns a problem if too many hosts or segments of a namespace would have the same hash. It notes the keys
+// of a route that is refused too; that does not matter to other routes.
+func (r *room) collides(route routes.Route, hosts map[*listener][]routes.Host) *problem {
+	seen := map[string]bool{}
+	for _, of := range hosts {
+		for _, h := range of {
+			for _, key := range routemap.HostKeys(h) {
+				seen[key] = true
+			}
+		}
+	}
+	for _, rule := range route.Rules {
+		for _, m := range rule.Matches {
+			for _, key := range routemap.PathKeys(m.Path) {
+				seen[key] = true
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(seen)) {
+		at := hashed{route.Namespace, routemap.Hash(key)}
+		if r.hashes[at] == nil {
+			r.hashes[at] = map[string]bool{}
+		}
+		if r.hashes[at][key] = true; len(r.hashes[at]) > maxEqual {
+			return problemf(gw.RouteReasonUnsupportedValue,
+				"more than %d hosts or segments of paths of namespace %s have the same hash in nginx, such as %q",
+				maxEqual, route.Namespace, key)
+		}
+	}
+	return nil
 }
 
 // use is a number of routes, with the size of their entries as JSON, the compressed size, the size of their rows, and
@@ -74,6 +124,9 @@ func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) 
 	if problem := r.check(route.Namespace, u); problem != nil {
 		return problem // before the attachments, which may be very large, are measured
 	}
+	if problem := r.collides(route, hosts); problem != nil {
+		return problem
+	}
 	for _, of := range hosts {
 		u = u.plus(r.sizeOf(routes.Attachment{Route: route.ID(), Hosts: of}))
 	}
@@ -96,7 +149,7 @@ func encode(value any) []byte {
 
 // tooMany returns a problem if a namespace already has very many routes that name a Gateway of the fleet, accepted or
 // not. The decision about each of them takes time.
-func (r *room) tooMany(namespace string, considered int) *problem {
+func (r *room) tooMany(considered int) *problem {
 	const times = 4
 	if most := times * r.fleet.MaxRoutesPerNamespace; considered >= most {
 		return problemf(reasonNoRoom, "CacheNode %s considers only the %d oldest routes of a namespace, accepted or not: "+

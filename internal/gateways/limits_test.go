@@ -172,6 +172,56 @@ func TestManyRoutes(t *testing.T) {
 	}
 }
 
+// TestEqualHashes checks that a team cannot fill a bucket of nginx's tables with hosts or segments that have the same
+// hash, and that other teams may use such a host too.
+func TestEqualHashes(t *testing.T) {
+	t.Parallel()
+	same := func(i, letters int) (text string) { // "an" and "c0" have the same hash
+		for bit := range letters {
+			text += []string{"an", "c0"}[i>>bit&1]
+		}
+		return text
+	}
+	for name, object := range map[string]func(i int) (host, path string){
+		"hosts":    func(i int) (host, path string) { return same(i, 4) + ".example.com", "/" },
+		"labels":   func(i int) (host, path string) { return "*." + same(i, 4) + ".example.com", "/" },
+		"segments": func(i int) (host, path string) { return "a.example.com", "/a/" + same(i, 4) },
+	} {
+		s := state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, "+
+			"allowedRoutes: {namespaces: {from: All}}}]}")
+		s.Fleet.MaxRoutes, s.Fleet.MaxRoutesPerNamespace = 100, 100
+		add := func(namespace string, i int) {
+			host, path := object(i)
+			r := gw.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("r%02d", i)}}
+			r.Spec.ParentRefs = []gw.ParentReference{{Name: "main", Namespace: new(gw.Namespace("edge"))}}
+			r.Spec.Hostnames = []gw.Hostname{gw.Hostname(host)}
+			r.Spec.Rules = []gw.HTTPRouteRule{{Matches: []gw.HTTPRouteMatch{{Path: &gw.HTTPPathMatch{Value: &path}}}}}
+			s.HTTPRoutes = append(s.HTTPRoutes, r)
+		}
+		for i := range 16 {
+			add("team", i)
+		}
+		add("other", 15)
+		of := map[string]int{}
+		for _, r := range gateways.Decide(s).Table.Routes {
+			of[r.Namespace]++
+		}
+		if of["team"] != 4 || of["other"] != 1 {
+			t.Errorf("%s: %v are attached, want 4 and 1", name, of)
+		}
+	}
+}
+
+// TestPathOfOtherBytes checks that a path that JSON cannot contain is refused.
+func TestPathOfOtherBytes(t *testing.T) {
+	t.Parallel()
+	got := gateways.Decide(state(t, main+"---\n"+route("  rules: [{matches: [{path: {value: /a%FF}}]}]")))
+	problems := got.Problems()
+	if len(got.Table.Routes) != 0 || len(problems) == 0 || !strings.Contains(problems[0].Text, "no path in UTF-8") {
+		t.Errorf("%+v, %v", got.Table.Routes, problems)
+	}
+}
+
 // TestLongMessage checks that the API server accepts the message of a condition, however many rules have a problem.
 func TestLongMessage(t *testing.T) {
 	t.Parallel()

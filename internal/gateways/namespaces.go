@@ -19,6 +19,7 @@ func (s State) selects(allowed *gw.RouteNamespaces, own string) func(namespace s
 		return same
 	}
 	switch ptr.Deref(allowed.From, gw.NamespacesFromSame) {
+	case gw.NamespacesFromNone:
 	case gw.NamespacesFromAll:
 		return func(string) bool { return true }
 	case gw.NamespacesFromSame:
@@ -38,7 +39,7 @@ func (s State) selects(allowed *gw.RouteNamespaces, own string) func(namespace s
 			return selected
 		}
 	}
-	return func(string) bool { return false } // None, and values that a later version of the API may add
+	return func(string) bool { return false } // also for values that a later version of the API may add
 }
 
 // isLarge returns true for a selector with more than maxSelector labels and values.

@@ -15,8 +15,8 @@ type Range struct{ From, To int32 }
 // because a pod may still serve these ports. No other Gateway gets a port while the port is in kept. A Gateway keeps
 // its ports, unless they are out of range.
 //
-// The Gateways of one namespace, and those that are gone, have at most the number most of ports. If there are too few ports, older Gateways get
-// ports and newer ones do not.
+// The Gateways of one namespace, and those that are gone, have at most the number most of ports. If there are too few
+// ports, older Gateways get ports and newer ones do not.
 func AssignPorts(of []gw.Gateway, kept map[Port]int32, within Range, most int) map[Port]int32 {
 	taken, count := make(map[int32]bool, len(kept)), map[string]int{}
 	for p, number := range kept {

@@ -88,3 +88,26 @@ func TestPortsOfNamespaces(t *testing.T) {
 		}
 	}
 }
+
+// TestPortsOfGatewaysThatAreGone checks that ports on which pods still listen count for the namespace of their Gateway.
+func TestPortsOfGatewaysThatAreGone(t *testing.T) {
+	t.Parallel()
+	var s gateways.State
+	s.Fleet.Allowed.From = new(gw.NamespacesFromAll)
+	for i, namespace := range []string{"a", "b"} {
+		g := gw.Gateway{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "new", CreationTimestamp: metav1.Unix(int64(i), 0),
+		}}
+		g.Spec.Listeners = []gw.Listener{{Port: 80, Protocol: gw.HTTPProtocolType}}
+		s.Gateways = append(s.Gateways, g)
+	}
+	kept := map[gateways.Port]int32{
+		{Gateway: name("a", "gone"), Number: 80}: 100, {Gateway: name("a", "gone"), Number: 81}: 101,
+		{Gateway: name("b", "gone"), Number: 80}: 99, // of another range
+	}
+	want := map[gateways.Port]int32{{Gateway: name("b", "new"), Number: 80}: 102}
+	got := s.AssignedPorts(kept, gateways.Range{From: 100, To: 107})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ports (-want +got):\n%s", diff)
+	}
+}

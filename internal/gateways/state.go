@@ -76,7 +76,7 @@ func Decide(s State) Result {
 	d := decision{
 		State: s, selected: s.selects(&s.Fleet.Allowed, s.Fleet.Namespace), considered: map[string]int{},
 		listeners: map[types.NamespacedName][]*listener{},
-		room:      room{fleet: s.Fleet, of: map[string]use{}},
+		room:      room{fleet: s.Fleet, of: map[string]use{}, hashes: map[hashed]map[string]bool{}},
 		result: Result{
 			Gateways: map[types.NamespacedName]gw.GatewayStatus{},
 			Parents:  map[types.NamespacedName][]gw.RouteParentStatus{},

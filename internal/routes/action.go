@@ -63,8 +63,8 @@ func (r Route) site(of Rule, matches string, b Backend) string {
 	return r.Site + variantMark + hash(variant)
 }
 
-// conditions returns a hash of the matches of the rule, if a match has conditions in addition to the path; "" otherwise.
-// The paths are included, because another rule may have the same conditions for other paths.
+// conditions returns a hash of the matches of the rule, if a match has conditions in addition to the path; ""
+// otherwise. The paths are included, because another rule may have the same conditions for other paths.
 func (r Rule) conditions() string {
 	if !slices.ContainsFunc(r.Matches, Match.hasConditions) {
 		return ""

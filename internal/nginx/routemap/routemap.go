@@ -96,12 +96,13 @@ func hostKey(h routes.Host) conf.Literal {
 	return conf.Literal(h)
 }
 
-// Sizes returns the directives that make the tables of nginx large enough for the maps of many routes. nginx refuses a
-// key that is longer than a bucket, and a host can have up to 253 characters.
+// Sizes returns the directives that make the tables of nginx large enough for the maps of many routes. A host can have
+// up to 253 characters. If two keys with the same hash did not fit into a bucket, nginx would try all sizes of a table.
 func Sizes() conf.Block {
 	return conf.Block{
 		conf.D("map_hash_max_size", conf.Literal("65536")),
-		conf.D("map_hash_bucket_size", conf.Literal("512")),
+		conf.D("map_hash_bucket_size", conf.Literal("4096")),
 		conf.D("variables_hash_max_size", conf.Literal("65536")),
+		conf.D("variables_hash_bucket_size", conf.Literal("128")),
 	}
 }
