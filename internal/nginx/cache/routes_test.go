@@ -183,3 +183,23 @@ func TestRoutesAlone(t *testing.T) {
 		})
 	}
 }
+
+// TestUpstreamsOfTeams checks that two backends have two upstreams, although the hashes of their names begin with the
+// same 32 bits. A team can find such a name for the backend of another team.
+func TestUpstreamsOfTeams(t *testing.T) {
+	t.Parallel()
+	in := decode(t, []byte(sharded("")))
+	in.Routes = twoTeams()
+	hosts := []string{"red80599.red.svc.cluster.local", "blue114855.blue.svc.cluster.local"}
+	for i, host := range hosts {
+		rule := &in.Routes.Routes[i].Rules[0]
+		rule.Backends = []routes.Backend{{Name: host, Host: host, Port: 80, Weight: 1}}
+	}
+	config, err := cache.Render(in)
+	must(t, err)
+	for _, host := range hosts {
+		if want := "server " + host + ":80 "; !strings.Contains(config.Text, want) {
+			t.Errorf("no upstream has %q", want)
+		}
+	}
+}
