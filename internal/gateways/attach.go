@@ -26,52 +26,56 @@ func (d *decision) attachRoutes() {
 	}
 }
 
-// attach attaches a route to the listeners that accept it.
+// attach attaches a route to the listeners that accept it, and writes its statuses.
 func (d *decision) attach(r *gw.HTTPRoute) {
-	hosts, parents := map[*listener][]routes.Host{}, []parent{}
-	tooMany := d.room.tooMany(d.considered[r.Namespace])
-	for _, ref := range r.Spec.ParentRefs {
-		gateway, ok := parentOf(ref, r.Namespace)
-		listeners, isOwn := d.listeners[gateway]
-		if !ok || !isOwn {
-			continue
-		}
-		if tooMany != nil {
-			parents = append(parents, parent{ref, tooMany})
-			continue
-		}
-		of, refused := hostsOf(ref, gateway, listeners, r)
-		for l, accepted := range of {
-			hosts[l] = union(hosts[l], accepted)
-		}
-		parents = append(parents, parent{ref, refused})
-	}
+	parents, hosts := d.parentsOf(r)
 	if len(parents) == 0 {
 		return
 	}
+	compiled := compiled{refused: d.room.tooMany(d.considered[r.Namespace])}
 	d.considered[r.Namespace]++
-	var compiled compiled
-	if tooMany == nil {
+	if compiled.refused == nil {
 		compiled = d.compile(r)
 	}
-	refused := compiled.refused
-	if refused == nil && len(hosts) > 0 {
-		refused = d.room.takeRoute(compiled.route, hosts)
-	}
-	if refused == nil && len(hosts) > 0 {
-		d.result.Table.Routes = append(d.result.Table.Routes, compiled.route)
-		for l, accepted := range hosts {
-			l.attached = append(l.attached, routes.Attachment{Route: compiled.route.ID(), Hosts: accepted})
+	if compiled.refused == nil && len(hosts) > 0 {
+		if compiled.refused = d.room.takeRoute(compiled.route, hosts); compiled.refused == nil {
+			d.result.Table.Routes = append(d.result.Table.Routes, compiled.route)
+			for l, accepted := range hosts {
+				l.attached = append(l.attached, routes.Attachment{Route: compiled.route.ID(), Hosts: accepted})
+			}
 		}
 	}
 	var statuses []gw.RouteParentStatus
 	for _, p := range parents {
 		statuses = append(statuses, gw.RouteParentStatus{
 			ParentRef: p.ref, ControllerName: Controller,
-			Conditions: compiled.conditions(firstOf(p.refused, refused), r.Generation),
+			Conditions: compiled.conditions(firstOf(p.refused, compiled.refused), r.Generation),
 		})
 	}
 	d.result.Parents[nameOf(r)] = statuses
+}
+
+// parentsOf returns the references of a route to Gateways of the fleet, and the hosts for each listener that accepts
+// the route. It returns no hosts if the namespace has too many routes.
+func (d *decision) parentsOf(r *gw.HTTPRoute) (parents []parent, hosts map[*listener][]routes.Host) {
+	hosts = map[*listener][]routes.Host{}
+	tooMany := d.room.tooMany(d.considered[r.Namespace])
+	for _, ref := range r.Spec.ParentRefs {
+		gateway, ok := parentOf(ref, r.Namespace)
+		listeners, isOwn := d.listeners[gateway]
+		switch {
+		case !ok || !isOwn:
+		case tooMany != nil:
+			parents = append(parents, parent{ref: ref})
+		default:
+			of, refused := hostsOf(ref, gateway, listeners, r)
+			for l, accepted := range of {
+				hosts[l] = union(hosts[l], accepted)
+			}
+			parents = append(parents, parent{ref, refused})
+		}
+	}
+	return parents, hosts
 }
 
 // parent is a reference of a route to a Gateway of the fleet. refused is the reason why the Gateway does not accept the

@@ -128,6 +128,35 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestManyRefusedRoutes checks that the operator considers only some of a namespace's routes if very many are refused,
+// and that the routes of another namespace are attached.
+func TestManyRefusedRoutes(t *testing.T) {
+	t.Parallel()
+	s := state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, "+
+		"allowedRoutes: {namespaces: {from: All}}}]}")
+	reasons := map[string]int{}
+	for i := range 20 {
+		r := gw.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("r%02d", i)}}
+		if i == 19 {
+			r.Namespace = "other"
+		}
+		r.Spec.ParentRefs = []gw.ParentReference{{Name: "main", Namespace: new(gw.Namespace("edge"))}}
+		path := "/%FF"
+		if i == 19 {
+			path = "/"
+		}
+		r.Spec.Rules = []gw.HTTPRouteRule{{Matches: []gw.HTTPRouteMatch{{Path: &gw.HTTPPathMatch{Value: &path}}}}}
+		s.HTTPRoutes = append(s.HTTPRoutes, r)
+	}
+	for _, parents := range gateways.Decide(s).Parents {
+		reasons[parents[0].Conditions[0].Reason]++
+	}
+	want := map[string]int{"UnsupportedValue": 12, "NoRoom": 7, "Accepted": 1} // four times MaxRoutesPerNamespace
+	if diff := cmp.Diff(want, reasons); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}
+
 // TestBackendsOfNamespaces checks that a team cannot use up the backends of all teams.
 func TestBackendsOfNamespaces(t *testing.T) {
 	t.Parallel()

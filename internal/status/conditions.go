@@ -187,8 +187,8 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, truncated(message, maxMessage))
 }
 
-// mildest returns the reason and the message of Degraded for the case that there is no worse problem. Either the
-// certificate expires soon, or nothing is wrong.
+// mildest returns the reason and the message of Degraded if there is no worse problem. Either the certificate expires
+// soon, or nothing is wrong.
 func (l *conditionList) mildest() (reason, message string) {
 	if certificate, _, _ := l.expiry(); certificate != "" {
 		return v1alpha1.ReasonCertificateExpires, certificate

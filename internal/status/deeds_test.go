@@ -48,8 +48,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestLeavesAtOnce checks that there is one event for the pods with old agents, and another event only if these pods
-// change.
+// TestLeavesAtOnce checks that the pods with old agents cause one event, and that another event comes only if other
+// pods have old agents.
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

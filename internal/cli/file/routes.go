@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
 // Routes returns what the operator would decide about the Gateways and routes in the files for a CacheNode. The files
@@ -49,6 +51,19 @@ func (o Objects) Routes(cacheNode *v1alpha1.CacheNode, clusterDomain string) (
 		}
 	}
 	return result, a.warnings
+}
+
+// Table returns the routes that the pods of a CacheNode would serve; see [Objects.Routes]. It writes a warning for each
+// thing that is assumed, and for each problem of a Gateway or a route.
+func (o Objects) Table(cacheNode *v1alpha1.CacheNode, clusterDomain string, warnings io.Writer) routes.Table {
+	decided, assumed := o.Routes(cacheNode, clusterDomain)
+	for _, warning := range assumed {
+		_, _ = fmt.Fprintln(warnings, "warning:", warning)
+	}
+	for _, p := range decided.Problems() {
+		_, _ = fmt.Fprintf(warnings, "warning: %s %s: %s\n", p.Kind, p.Object, p.Text)
+	}
+	return decided.Table
 }
 
 // assumed adds to objects what the files do not contain.

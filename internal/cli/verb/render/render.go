@@ -102,20 +102,14 @@ func (o options) run(in io.Reader, out, warnings io.Writer) error {
 }
 
 func (o options) render(cacheNode *v1alpha1.CacheNode, objects file.Objects, out, warnings io.Writer) error {
-	decided, assumed := objects.Routes(cacheNode, o.clusterDomain)
-	for _, warning := range assumed {
-		_, _ = fmt.Fprintln(warnings, "warning:", warning)
-	}
-	for _, p := range decided.Problems() {
-		_, _ = fmt.Fprintf(warnings, "warning: %s %s: %s\n", p.Kind, p.Object, p.Text)
-	}
+	table := objects.Table(cacheNode, o.clusterDomain, warnings)
 	bundle, err := o.readCABundle(cacheNode, warnings)
 	if err != nil {
 		return err
 	}
 	chosen := effective.Of(cacheNode, effective.Before{}) // as for a new CacheNode
 	wanted, err := revision.Of(chosen, revision.Outside{
-		CABundle: bundle, ClusterDomain: o.clusterDomain, Routes: decided.Table,
+		CABundle: bundle, ClusterDomain: o.clusterDomain, Routes: table,
 	})
 	if err != nil {
 		return err

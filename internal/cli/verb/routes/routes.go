@@ -113,17 +113,9 @@ func (o options) fromFiles(name string, in io.Reader, warnings io.Writer) (of ro
 		return of, err
 	}
 	for _, c := range objects.CacheNodes {
-		if c.Name != name {
-			continue
+		if c.Name == name {
+			return objects.Table(c, "cluster.local", warnings), nil
 		}
-		decided, assumed := objects.Routes(c, "cluster.local")
-		for _, warning := range assumed {
-			_, _ = fmt.Fprintln(warnings, "warning:", warning)
-		}
-		for _, p := range decided.Problems() {
-			_, _ = fmt.Fprintf(warnings, "warning: %s %s: %s\n", p.Kind, p.Object, p.Text)
-		}
-		return decided.Table, nil
 	}
 	return of, fmt.Errorf("no CacheNode %s in the files", name)
 }
