@@ -10,7 +10,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -41,8 +40,8 @@ import (
 // passes the routes to [CacheNodeReconciler].
 type GatewayReconciler struct {
 	client.Client
-	// Live reads from the API server and bypasses the cache. Backends reads Services and EndpointSlices; see
-	// [StripBackend].
+	// Live reads from the API server and bypasses the cache. Backends reads Services, EndpointSlices, and Secrets of type
+	// kubernetes.io/tls; see [BackendOptions].
 	Live     client.Reader
 	Backends cache.Cache
 	// Watched are the namespaces whose objects can be read; none means all namespaces.
@@ -77,46 +76,24 @@ func (r *GatewayReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&gw.HTTPRoute{}, all, changed).
 		Watches(&corev1.Namespace{}, all, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		WatchesRawSource(r.Exchange.forGateways())
 	otherBackend := predicate.Funcs{UpdateFunc: isOtherBackend}
-	b = b.WatchesRawSource(source.Kind[client.Object](r.Backends, &corev1.Service{}, all, otherBackend)).
-		WatchesRawSource(source.Kind[client.Object](r.Backends, &discoveryv1.EndpointSlice{}, all, otherBackend))
+	for _, kind := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Secret{}} {
+		b = b.WatchesRawSource(source.Kind(r.Backends, kind, all, otherBackend))
+	}
 	if r.Grants {
 		b = b.Watches(&gw.ReferenceGrant{}, all, changed)
 	}
 	return b.Complete(r)
 }
 
-// isOtherBackend returns true for an update of a Service or an EndpointSlice that can matter to routes. The objects are
-// stripped; see [StripBackend].
+// isOtherBackend returns true for an update of a Service, an EndpointSlice or a Secret that can matter to Gateways. The
+// objects are stripped; see stripBackend.
 func isOtherBackend(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew
 	before.SetResourceVersion(after.GetResourceVersion())
 	return !equality.Semantic.DeepEqual(before, after)
-}
-
-// StripBackend keeps only the fields of a Service or an EndpointSlice that matter to routes. A cluster may have very
-// many of them, and the addresses in EndpointSlices change often.
-func StripBackend(object any) (any, error) {
-	switch o := object.(type) {
-	case *corev1.Service:
-		o.ObjectMeta = strippedMeta(o, nil)
-		o.Spec = corev1.ServiceSpec{Type: o.Spec.Type, ClusterIP: o.Spec.ClusterIP, Ports: o.Spec.Ports}
-		o.Status = corev1.ServiceStatus{}
-	case *discoveryv1.EndpointSlice:
-		o.ObjectMeta = strippedMeta(o, map[string]string{
-			discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName],
-		})
-		o.Endpoints = nil
-	}
-	return object, nil
-}
-
-func strippedMeta(of client.Object, labels map[string]string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: of.GetNamespace(), Name: of.GetName(), UID: of.GetUID(), ResourceVersion: of.GetResourceVersion(),
-		Labels: labels,
-	}
 }
 
 // all returns the requests for all CacheNodes to which a GatewayClass refers or has referred.
@@ -157,12 +134,16 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		if !known {
 			return reconcile.Result{}, nil // the first pass of the CacheNode causes a pass here
 		}
-		state.Served = listening.served
+		state.Served, state.Held = listening.served, listening.certificates
 		unserved = r.serve(ctx, cacheNode, &state, listening.held)
 	}
 	result := gateways.Decide(state)
 	if cacheNode != nil {
-		r.Exchange.setTable(request.NamespacedName, result.Table)
+		if err := r.deliver(ctx, cacheNode, state, result); err != nil {
+			unserved = errors.Join(unserved, err)
+		} else { // the pods wait for the certificates of the listeners
+			r.Exchange.setTable(request.NamespacedName, result.Table)
+		}
 	}
 	err = errors.Join(unserved, r.writeStatuses(ctx, state, result))
 	if errors.Is(err, apply.ErrStale) || apierrors.IsConflict(err) {

@@ -33,6 +33,8 @@ type listening struct {
 	served map[int32]bool
 	// held contains the ports on which a pod may listen. Another Gateway must not get such a port.
 	held map[gateways.Port]int32
+	// certificates are the IDs of the certificates that a pod may need.
+	certificates map[string]bool
 }
 
 // NewGatewayExchange returns an exchange without values.
@@ -92,26 +94,30 @@ func (e *GatewayExchange) withTables() []types.NamespacedName {
 }
 
 // setListening sets the ports on which the pods of a CacheNode listen. If whole is false, some pods may listen on
-// ports that are not in held; then the ports that were held before stay held.
+// ports that are not in held, or need other certificates; then the ports and certificates of before are kept.
 func (e *GatewayExchange) setListening(cacheNode types.NamespacedName, now listening, whole bool) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	before, known := e.listening[cacheNode]
 	if !whole {
-		held := maps.Clone(before.held)
-		if held == nil {
-			held = map[gateways.Port]int32{}
-		}
-		maps.Copy(held, now.held)
-		now.held = held
+		now.held, now.certificates = union(before.held, now.held), union(before.certificates, now.certificates)
 	}
-	if known && maps.Equal(before.served, now.served) && maps.Equal(before.held, now.held) {
+	if known && maps.Equal(before.served, now.served) && maps.Equal(before.held, now.held) &&
+		maps.Equal(before.certificates, now.certificates) {
 		return
 	}
 	e.listening[cacheNode] = now
 	if e.toGateways != nil {
 		e.toGateways.Add(reconcile.Request{NamespacedName: cacheNode})
 	}
+}
+
+// union returns the entries of both maps. An entry of the second map replaces the entry of the first.
+func union[K comparable, V any](first, second map[K]V) map[K]V {
+	both := make(map[K]V, len(first)+len(second))
+	maps.Copy(both, first)
+	maps.Copy(both, second)
+	return both
 }
 
 // listeningOf returns the ports on which the pods of a CacheNode listen. known is false if no pass has reported them.

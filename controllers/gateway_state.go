@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,14 +40,20 @@ func (r *GatewayReconciler) read(
 	if cacheNode == nil {
 		return state, nil
 	}
-	return state, r.readBackends(ctx, &state)
+	return state, errors.Join(
+		r.readBackends(ctx, &state), r.readCertificates(ctx, &state), r.readDelivered(ctx, cacheNode, &state))
+}
+
+// watches returns true for a namespace whose objects the operator reads.
+func (r *GatewayReconciler) watches(namespace string) bool {
+	return len(r.Watched) == 0 || slices.Contains(r.Watched, namespace)
 }
 
 // readBackends adds the Services to which routes may refer. A Service in a namespace that the operator does not watch
 // counts as missing.
 func (r *GatewayReconciler) readBackends(ctx context.Context, state *gateways.State) error {
 	for _, name := range state.Backends() {
-		if len(r.Watched) > 0 && !slices.Contains(r.Watched, name.Namespace) {
+		if !r.watches(name.Namespace) {
 			continue
 		}
 		service, endpoints := &corev1.Service{}, &discoveryv1.EndpointSliceList{}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/gateways"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
@@ -336,4 +337,82 @@ func TestLargeRevision(t *testing.T) {
 			t.Errorf("%s: compressed: %t, want %t", name, got, tt.isPacked)
 		}
 	}
+}
+
+// TestCertificateOfAGateway checks how the certificate of a listener reaches the pods: the operator's Secret contains it
+// before a revision names it, a renewal changes the Secret and no revision, and the Secret is emptied in the end.
+func TestCertificateOfAGateway(t *testing.T) {
+	t.Parallel()
+	o := gatewayOperator(t)
+	o.apply(strings.Replace(aGateway, "port: 80, protocol: HTTP",
+		"port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: web}]}", 1))
+	cacheNode := o.create(aFleet)
+	gateway := &gw.Gateway{ObjectMeta: team("shop")}
+	becomes := func(want string) {
+		t.Helper()
+		o.eventually(func() string {
+			o.get(gateway)
+			if len(gateway.Status.Listeners) == 0 {
+				return "there is no listener"
+			}
+			got := condition(gateway.Status.Listeners[0].Conditions, "ResolvedRefs")
+			if got != want {
+				return fmt.Sprintf("the condition is %q, want %q", got, want)
+			}
+			return ""
+		})
+	}
+	becomes("False InvalidCertificateRef")
+	if n := len(o.table(cacheNode).Listeners); n > 0 {
+		t.Errorf("%d listeners without a certificate are served", n)
+	}
+	secret := func() *corev1.Secret {
+		chain, key := selfSigned(t)
+		return &corev1.Secret{
+			ObjectMeta: team("web"), Type: corev1.SecretTypeTLS, Data: map[string][]byte{"tls.crt": chain, "tls.key": key},
+		}
+	}
+	first := secret()
+	must(t, o.client.Create(context.Background(), first))
+	becomes("True ResolvedRefs")
+	o.settle(cacheNode)
+	id := naming.Certificate(types.NamespacedName{Namespace: "team", Name: "web"})
+	delivered := func() (text []byte, revision string) {
+		own, configMap := &corev1.Secret{}, &corev1.ConfigMap{}
+		own.Name, own.Namespace = naming.Certificates(cacheNode.Name, 0), cacheNode.Namespace
+		o.get(own)
+		configMap.Name, configMap.Namespace = naming.ConfigMap(cacheNode.Name), cacheNode.Namespace
+		o.get(configMap)
+		newest := readOffered(configMap)
+		return own.Data[id], cmp.Or(newest.candidate, newest.stable).ID
+	}
+	want := gateways.NewCertificate(first).PEM
+	text, revision := delivered()
+	if string(text) != string(want) || want == nil {
+		t.Errorf("the Secret of the pods contains %q, want %q", text, want)
+	}
+	if got := o.table(cacheNode).Certificates(); len(got) != 1 || got[0] != id {
+		t.Errorf("the listeners have the certificates %q", got)
+	}
+	o.writesNothing(cacheNode, 3)
+
+	second := secret()
+	must(t, o.client.Update(context.Background(), second))
+	o.eventually(func() string {
+		text, now := delivered()
+		if now != revision {
+			t.Fatalf("a renewal makes the revision %s of %s", now, revision)
+		}
+		if string(text) != string(gateways.NewCertificate(second).PEM) {
+			return "the Secret of the pods has the old certificate"
+		}
+		return ""
+	})
+	must(t, o.client.Delete(context.Background(), gateway))
+	o.eventually(func() string {
+		if text, _ := delivered(); text != nil {
+			return "the Secret of the pods still has the certificate"
+		}
+		return ""
+	})
 }

@@ -35,16 +35,19 @@ func (r *CacheNodeReconciler) tellListening(s scope, o observed) {
 	r.Exchange.setListening(client.ObjectKeyFromObject(s.cacheNode), now, whole)
 }
 
-// listensOn returns the ports on which the pods listen for Gateways, according to the revisions that they run. whole
-// is false if a pod runs a revision that the ConfigMap no longer contains.
+// listensOn returns the ports on which the pods listen for Gateways, and the certificates that they need, according to
+// the revisions that they run. whole is false if a pod runs a revision that the ConfigMap no longer contains.
 func (o observed) listensOn() (now listening, whole bool) {
-	now, whole = listening{held: map[gateways.Port]int32{}}, true
+	now, whole = listening{held: map[gateways.Port]int32{}, certificates: map[string]bool{}}, true
 	tables := map[string]routes.Table{}
 	for _, revision := range []*agentapi.Revision{o.offered.stable, o.offered.candidate} {
 		if revision == nil {
 			continue
 		}
 		tables[revision.ID] = revision.Routes
+		for _, id := range revision.Routes.Certificates() {
+			now.certificates[id] = true
+		}
 		for _, l := range revision.Routes.Listeners {
 			now.held[gateways.Port{Gateway: naming.Split(l.Gateway), Number: l.Port}] = l.PodPort
 		}

@@ -214,10 +214,8 @@ func startOperatorAt(
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Exchange: exchange, Grants: true,
 			ClusterDomain: "cluster.local", Watched: []string{"default", "team"},
 		}
-		all.gateways.Backends, err = cache.New(counted, cache.Options{
-			Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-			DefaultTransform: StripBackend, DefaultNamespaces: map[string]cache.Config{"default": {}, "team": {}},
-		})
+		all.gateways.Backends, err = cache.New(counted,
+			BackendOptions(mgr, map[string]cache.Config{"default": {}, "team": {}}))
 		must(t, err)
 		must(t, mgr.Add(all.gateways.Backends))
 		all.classes = &GatewayClassReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}

@@ -63,7 +63,7 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
 	paths := agent.Paths{
 		Listener: layout.ListenerDir, Owner: layout.OwnerDir, Peer: layout.PeerDir,
-		Purges: layout.PurgesDir, ResolvConf: "/etc/resolv.conf",
+		Purges: layout.PurgesDir, Certificates: layout.CertificatesDir, ResolvConf: "/etc/resolv.conf",
 	}
 	paths.Hostname, _ = os.Hostname() // after an error, the name is "", which no pod has
 	flags.StringVar(&paths.Config, "config", layout.ConfigDir, "")

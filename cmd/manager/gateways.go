@@ -23,7 +23,7 @@ func setupGateways(
 		return errors.Join(
 			readAll(ctx, mgr.GetAPIReader(), nil, &gw.GatewayClassList{}, &corev1.NamespaceList{}),
 			readAll(ctx, mgr.GetAPIReader(), watched, &gw.GatewayList{}, &gw.HTTPRouteList{}, &corev1.ServiceList{},
-				&discoveryv1.EndpointSliceList{}))
+				&discoveryv1.EndpointSliceList{}, &corev1.SecretList{}))
 	}
 	if problem := read(context.Background()); problem != nil {
 		return nil, restartWhen(mgr, read, problem,
@@ -39,10 +39,7 @@ func setupGateways(
 			return nil, err
 		}
 	}
-	backends, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		DefaultTransform: controllers.StripBackend, DefaultNamespaces: namespaces,
-	})
+	backends, err := cache.New(mgr.GetConfig(), controllers.BackendOptions(mgr, namespaces))
 	if err != nil {
 		return nil, err
 	}

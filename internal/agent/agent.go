@@ -35,7 +35,7 @@ import (
 // Paths are the folders and files that the agent reads, and the name of its pod. In a pod, most of these paths come
 // from package layout.
 type Paths struct {
-	Config, PodInfo, Listener, Owner, Peer, Purges, ResolvConf string
+	Config, PodInfo, Listener, Owner, Peer, Purges, Certificates, ResolvConf string
 	// Hostname is the name of the pod.
 	Hostname string
 	// Root is prepended to the paths of disks and to the other paths that the agent takes from package layout; "" in a
@@ -122,6 +122,8 @@ type conductor struct {
 	// certificate, key and authority for connections between pods. Both are the values that the agent last read.
 	pair  podinfo.KeyPair
 	peers podinfo.Peers
+	// certificates are the certificates of Gateways that nginx can read.
+	certificates gatewayCertificates
 	// asked is true once nginx's program has reported its version and whether it has the module for scripts.
 	asked bool
 	// noted lists the disks that nginx may use, as the file [layout.DisksInUse] lists them.

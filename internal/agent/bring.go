@@ -159,6 +159,9 @@ func (c *conductor) facts(revision agentapi.Revision) (cache.Facts, error) {
 			return cache.Facts{}, err
 		}
 	}
+	if err := c.copyCertificates(revision.Routes.Certificates()); err != nil {
+		return cache.Facts{}, err
+	}
 	if facts.Fleet, err = c.fleet(revision); err != nil {
 		return cache.Facts{}, err
 	}

@@ -59,5 +59,6 @@ func (c *conductor) noteDisks(disks []string) error {
 // take records the configuration that nginx runs now, and the disks that nginx uses with this configuration.
 func (c *conductor) take(made applied) error {
 	c.took(made)
+	c.removeCertificates(made.revision.Routes.Certificates())
 	return c.noteDisks(made.used)
 }

@@ -64,7 +64,9 @@ func (a *Agent) watchFiles() (*fsnotify.Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{a.Paths.Config, a.Paths.PodInfo, a.Paths.Listener, a.Paths.Peer, a.Paths.Purges} {
+	for _, dir := range []string{
+		a.Paths.Config, a.Paths.PodInfo, a.Paths.Listener, a.Paths.Peer, a.Paths.Purges, a.Paths.Certificates,
+	} {
 		if err := watcher.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("watch %s: %w", dir, err)
 		}

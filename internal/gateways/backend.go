@@ -62,7 +62,7 @@ func (s State) serviceOf(namespace string, ref gw.BackendObjectReference) (types
 	if group != "" || kind != "Service" {
 		return name, problemf(gw.RouteReasonInvalidKind, "%s of group %q is not supported: name a Service", kind, group)
 	}
-	if name.Namespace != namespace && !s.Grants.allows(namespace, name.Namespace, name.Name) {
+	if name.Namespace != namespace && !s.Grants.allows(toService, namespace, name.Namespace, name.Name) {
 		return name, problemf(gw.RouteReasonRefNotPermitted,
 			"no ReferenceGrant in namespace %s lets this route refer to Service %s", name.Namespace, name.Name)
 	}

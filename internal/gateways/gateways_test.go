@@ -42,6 +42,11 @@ func state(t *testing.T, documents string) gateways.State {
 			name("team", "headless"): {Ports: map[int32]int32{80: 3000}},
 			name("team", "external"): {External: true},
 		},
+		Certificates: map[types.NamespacedName]gateways.Certificate{
+			name("edge", "good"): {PEM: []byte("good")}, name("team", "good"): {PEM: []byte("good")},
+			name("edge", "bad"):   {Problem: "no certificate"},
+			name("edge", "large"): {PEM: make([]byte, 4<<20)},
+		},
 		Ports:     map[gateways.Port]int32{},
 		Served:    map[int32]bool{20000: true},
 		Addresses: map[types.NamespacedName][]string{name("edge", "main"): {"10.0.0.1"}},
@@ -154,6 +159,22 @@ func TestConditions(t *testing.T) {
 	listeners := func(list string) string {
 		return "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [" + list + "]}\n---\n" + route(backend)
 	}
+	https := func(refs string) string {
+		return listeners("{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [" + refs + "]}}")
+	}
+	secretGrant := func(kind string) string {
+		return "kind: ReferenceGrant\nmetadata: {name: a, namespace: team}\nspec: {from: " +
+			"[{group: gateway.networking.k8s.io, kind: " + kind + ", namespace: edge}], to: [{group: '', kind: Secret}]}"
+	}
+	const secure = "Gateway edge/main, listener https: "
+	const pending = "Gateway edge/main: Programmed=False Pending\n"
+	const unresolved = "Gateway edge/main: Accepted=True ListenersNotValid Programmed=False Pending\n" +
+		"HTTPRoute edge/shop, main:"
+	const refused = "Programmed=False Invalid\n" +
+		"Gateway edge/main: Accepted=False ListenersNotValid Programmed=False Invalid\n" +
+		"HTTPRoute edge/shop, main: Accepted=False NotAllowedByListeners"
+	const noRoom = "0 routes Accepted=False NoRoom " + refused
+	const unsupported = "0 routes Accepted=False UnsupportedValue " + refused
 	for name, tt := range map[string]struct{ objects, want string }{
 		"all is well": {main + "---\n" + route(backend), gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main:"},
 		"no route":    {main, gateway + "\n" + listener + "0 routes"},
@@ -202,11 +223,39 @@ func TestConditions(t *testing.T) {
 			listener + "0 routes no kinds Programmed=False Invalid ResolvedRefs=False InvalidRouteKinds\n" +
 				gateway + " Accepted=True ListenersNotValid\nHTTPRoute edge/shop, main: Accepted=False NotAllowedByListeners",
 		},
-		"HTTPS is not supported yet": {
-			listeners("{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: a/b}]}}"),
-			"Gateway edge/main, listener https: 0 routes Accepted=False UnsupportedProtocol Programmed=False Invalid\n" +
-				"Gateway edge/main: Accepted=False ListenersNotValid Programmed=False Invalid\n" +
-				"HTTPRoute edge/shop, main: Accepted=False NotAllowedByListeners",
+		"HTTPS": {
+			https("{name: good}"), secure + "1 routes Programmed=False Pending\n" + pending + "HTTPRoute edge/shop, main:",
+		},
+		"a Secret that does not exist": {
+			https("{name: a/b}"),
+			secure + "1 routes Programmed=False Invalid ResolvedRefs=False InvalidCertificateRef\n" + unresolved,
+		},
+		"a Secret without a certificate": {
+			https("{name: bad}"),
+			secure + "1 routes Programmed=False Invalid ResolvedRefs=False InvalidCertificateRef\n" + unresolved,
+		},
+		"another kind of Secret": {
+			https("{name: good, kind: Vault}"),
+			secure + "1 routes Programmed=False Invalid ResolvedRefs=False InvalidCertificateRef\n" + unresolved,
+		},
+		"a Secret of another namespace": {
+			https("{name: good, namespace: team}"),
+			secure + "1 routes Programmed=False Invalid ResolvedRefs=False RefNotPermitted\n" + unresolved,
+		},
+		"a Secret of another namespace, with a grant": {
+			https("{name: good, namespace: team}") + "\n---\n" + secretGrant("Gateway"),
+			secure + "1 routes Programmed=False Pending\n" + pending + "HTTPRoute edge/shop, main:",
+		},
+		"a grant for routes instead of Gateways": {
+			https("{name: good, namespace: team}") + "\n---\n" + secretGrant("HTTPRoute"),
+			secure + "1 routes Programmed=False Invalid ResolvedRefs=False RefNotPermitted\n" + unresolved,
+		},
+		"a certificate that is too large for a namespace": {https("{name: large}"), secure + noRoom},
+		"two certificates for one listener":               {https("{name: good}, {name: large}"), secure + unsupported},
+		"certificates of clients": {
+			strings.Replace(https("{name: good}"), "spec: {",
+				"spec: {tls: {frontend: {default: {validation: {caCertificateRefs: []}}}}, ", 1),
+			secure + unsupported,
 		},
 		"a parent without such a listener": {
 			main + "---\n" + strings.Replace(route(backend), "{name: main}", "{name: main, sectionName: https}", 1),

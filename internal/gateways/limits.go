@@ -27,6 +27,9 @@ const (
 	// maxBackends limits the number of backends, which count once for each route. nginx has two shared memory zones for
 	// each backend, and the agent looks up its name.
 	maxBackends = 4 << 10
+	// maxCertificateBytes limits the size of certificates with their keys. The Secrets with certificates have room for
+	// more, because they also contain certificates of earlier tables that a pod may still need.
+	maxCertificateBytes = 12 << 20
 	// shares is the number of namespaces that can use up all room together. So one team cannot use up the room of all.
 	shares = 4
 
@@ -34,6 +37,13 @@ const (
 	// CacheNode. The Gateway API defines no reason for this case.
 	reasonNoRoom = "NoRoom"
 )
+
+// newRoom returns the room of a fleet, of which nothing is used.
+func newRoom(fleet Fleet) *room {
+	return &room{
+		fleet: fleet, of: map[string]use{}, hashes: map[hashed]map[string]bool{}, certificates: map[owned]bool{},
+	}
+}
 
 // room compares what the table contains with the limits of the fleet.
 type room struct {
@@ -43,7 +53,12 @@ type room struct {
 	of     map[string]use // by namespace
 	// hashes contains the keys of nginx's tables by namespace and hash.
 	hashes map[hashed]map[string]bool
+	// certificates are those that were counted already.
+	certificates map[owned]bool
 }
+
+// owned is a certificate that Gateways of a namespace use, by its ID.
+type owned struct{ namespace, certificate string }
 
 // hashed is a hash of keys of a namespace.
 type hashed struct {
@@ -88,13 +103,13 @@ func (r *room) collides(route routes.Route, hosts map[*listener][]routes.Host) *
 }
 
 // use is a number of routes, with the size of their entries as JSON, the compressed size, the size of their rows, and
-// the number of their backends.
-type use struct{ routes, bytes, packed, rowBytes, backends int }
+// the number of their backends. certificates is the size of certificates with their keys.
+type use struct{ routes, bytes, packed, rowBytes, backends, certificates int }
 
 func (u use) plus(more use) use {
 	return use{
 		u.routes + more.routes, u.bytes + more.bytes, u.packed + more.packed, u.rowBytes + more.rowBytes,
-		u.backends + more.backends,
+		u.backends + more.backends, u.certificates + more.certificates,
 	}
 }
 
@@ -102,6 +117,18 @@ func (u use) plus(more use) use {
 func (r *room) takeListener(namespace string, l routes.Listener) *problem {
 	l.Attached = []routes.Attachment{{}} // the list is larger than an empty one
 	return r.take(namespace, r.sizeOf(l))
+}
+
+// takeCertificate uses room for a certificate, once for each namespace with Gateways that use it. If there is not enough,
+// it returns a problem and uses nothing.
+func (r *room) takeCertificate(namespace, id string, text []byte) *problem {
+	of := owned{namespace, id}
+	if r.certificates[of] {
+		return nil
+	}
+	problem := r.take(namespace, use{certificates: len(text)})
+	r.certificates[of] = problem == nil
+	return problem
 }
 
 // takeRoute uses room for a route that is attached to the given listeners. If there is not enough, it returns a problem
@@ -192,6 +219,7 @@ func (r *room) exceeds(namespace string, own, all use) string {
 		{"bytes of routes and listeners, compressed,", own.packed, all.packed, maxPackedBytes},
 		{"bytes of matches, counted for each host of each listener,", own.rowBytes, all.rowBytes, maxRowBytes},
 		{"backends, counted for each route,", own.backends, all.backends, maxBackends},
+		{"bytes of certificates", own.certificates, all.certificates, maxCertificateBytes},
 	} {
 		if most := limit.most / shares; limit.own > most {
 			return fmt.Sprintf("namespace %s would have %d %s and the maximum is %d", namespace, limit.own, limit.what, most)

@@ -18,6 +18,8 @@ type listener struct {
 	podPort int32
 	// refused, conflicted and unresolved are the problems of the listener; each is nil if there is no such problem.
 	refused, conflicted, unresolved *problem
+	// certificate is the ID of the certificate that clients see; "" if there is none.
+	certificate string
 	// allows returns true for the namespaces whose routes may attach.
 	allows func(namespace string) bool
 	// attached are the attached routes, in the order of the table.
@@ -47,7 +49,11 @@ func (d *decision) readListeners() {
 			})
 		}
 		for _, l := range of {
-			if l.conflicted = conflicts(l, of); l.serves() {
+			l.conflicted = conflicts(l, of)
+			if l.Protocol == gw.HTTPSProtocolType && firstOf(l.refused, l.conflicted) == nil {
+				d.resolve(l)
+			}
+			if l.serves() {
 				l.refused = d.room.takeListener(g.Namespace, l.entry())
 			}
 		}
@@ -62,13 +68,13 @@ func (l *listener) host() routes.Host { return routes.Host(ptr.Deref(l.Hostname,
 func (l *listener) entry() routes.Listener {
 	return routes.Listener{
 		Gateway: nameOf(l.gateway).String(), Name: string(l.Name), Port: l.Port, PodPort: l.podPort, Host: l.host(),
-		Attached: l.attached,
+		Certificate: l.certificate, Attached: l.attached,
 	}
 }
 
 // serves returns true if requests to the listener can be answered.
 func (l *listener) serves() bool {
-	return l.refused == nil && l.conflicted == nil
+	return l.refused == nil && l.conflicted == nil && (l.certificate != "" || l.Protocol != gw.HTTPSProtocolType)
 }
 
 // refuses returns the problem that keeps a listener from being accepted; nil if there is none.
@@ -79,11 +85,12 @@ func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 	switch l.Protocol {
 	case gw.HTTPProtocolType:
 	case gw.HTTPSProtocolType:
-		return problemf(gw.ListenerReasonUnsupportedProtocol,
-			"protocol HTTPS is not supported yet: use HTTP behind a load balancer that terminates TLS")
+		if p := unsupportedTLS(g, l); p != nil {
+			return p
+		}
 	default:
 		return problemf(gw.ListenerReasonUnsupportedProtocol,
-			"protocol %.20s is not supported: use HTTP", l.Protocol)
+			"protocol %.20s is not supported: use HTTP or HTTPS", l.Protocol)
 	}
 	if l.AllowedRoutes != nil && isLarge(l.AllowedRoutes.Namespaces) {
 		return problemf(gw.ListenerReasonUnsupportedValue,

@@ -54,13 +54,25 @@ func isLarge(allowed *gw.RouteNamespaces) bool {
 	return size > maxSelector
 }
 
-// Grants says which HTTPRoutes may refer to Services of other namespaces.
+// Grants says which objects may refer to objects of other namespaces.
 type Grants map[crossing]granted
 
-// crossing consists of the namespace of a route and the namespace of a Service.
-type crossing struct{ from, to string }
+// crossing consists of a kind of reference, the namespace of the referring object, and the other namespace.
+type crossing struct {
+	reference
+	from, to string
+}
 
-// granted are the names of the Services. If all is true, these are all Services of the namespace.
+// reference is a kind of object, and a kind of object to which it refers.
+type reference struct{ from, to gw.Kind }
+
+// The references that can cross namespaces.
+var (
+	toService = reference{httpRoute, "Service"}
+	toSecret  = reference{"Gateway", "Secret"}
+)
+
+// granted are the names of the objects. If all is true, these are all objects of the kind in the namespace.
 type granted struct {
 	all   bool
 	names map[string]bool
@@ -72,8 +84,13 @@ func NewGrants(list []gw.ReferenceGrant) Grants {
 	for i := range list {
 		g := &list[i]
 		for _, from := range g.Spec.From {
-			if from.Group == gw.GroupName && from.Kind == httpRoute {
-				grants.add(crossing{string(from.Namespace), g.Namespace}, g.Spec.To)
+			if from.Group != gw.GroupName {
+				continue
+			}
+			for _, of := range []reference{toService, toSecret} {
+				if from.Kind == of.from {
+					grants.add(crossing{of, string(from.Namespace), g.Namespace}, g.Spec.To)
+				}
 			}
 		}
 	}
@@ -84,7 +101,7 @@ func (g Grants) add(c crossing, list []gw.ReferenceGrantTo) {
 	of := g[c]
 	for _, to := range list {
 		switch {
-		case to.Group != "" || to.Kind != "Service":
+		case to.Group != "" || to.Kind != c.reference.to:
 		case to.Name == nil:
 			of.all = true
 		case of.names == nil:
@@ -96,8 +113,8 @@ func (g Grants) add(c crossing, list []gw.ReferenceGrantTo) {
 	g[c] = of
 }
 
-// allows returns true if a route in the namespace from may refer to a Service of another namespace.
-func (g Grants) allows(from, namespace, service string) bool {
-	of := g[crossing{from, namespace}]
-	return of.all || of.names[service]
+// allows returns true if an object in the namespace from may refer to an object of another namespace.
+func (g Grants) allows(of reference, from, namespace, name string) bool {
+	to := g[crossing{of, from, namespace}]
+	return to.all || to.names[name]
 }

@@ -17,11 +17,13 @@ type Objects struct {
 	Namespaces []corev1.Namespace
 }
 
-// State returns the state for a fleet. It does not contain Services, ports and addresses yet.
+// State returns the state for a fleet. It does not contain Services, certificates, ports and
+// addresses yet.
 func (o Objects) State(fleet Fleet) State {
 	s := State{
 		Fleet: fleet, HTTPRoutes: o.HTTPRoutes, Grants: NewGrants(o.Grants), Elsewhere: map[types.NamespacedName]bool{},
 		Namespaces: make(map[string]Namespace, len(o.Namespaces)), Services: map[types.NamespacedName]Service{},
+		Certificates: map[types.NamespacedName]Certificate{},
 	}
 	for i := range o.Namespaces {
 		n := &o.Namespaces[i]

@@ -56,7 +56,8 @@ func wantedPorts(of []gw.Gateway) (ports []Port) {
 	seen := map[Port]bool{}
 	for _, g := range ordered {
 		for _, l := range g.Spec.Listeners {
-			if p := (Port{nameOf(&g), l.Port}); l.Protocol == gw.HTTPProtocolType && !seen[p] {
+			isSupported := l.Protocol == gw.HTTPProtocolType || l.Protocol == gw.HTTPSProtocolType
+			if p := (Port{nameOf(&g), l.Port}); isSupported && !seen[p] {
 				seen[p] = true
 				ports = append(ports, p)
 			}

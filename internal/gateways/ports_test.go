@@ -14,7 +14,7 @@ func TestAssignPorts(t *testing.T) {
 	t.Parallel()
 	gateway := func(of string, age int64, ports ...int32) gw.Gateway {
 		g := gw.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: of, CreationTimestamp: metav1.Unix(age, 0)}}
-		g.Spec.Listeners = []gw.Listener{{Port: 1, Protocol: gw.HTTPSProtocolType}} // not supported, so it gets no port
+		g.Spec.Listeners = []gw.Listener{{Port: 1, Protocol: gw.TCPProtocolType}} // not supported, so it gets no port
 		for _, p := range ports {
 			g.Spec.Listeners = append(g.Spec.Listeners, gw.Listener{Port: p, Protocol: gw.HTTPProtocolType})
 		}

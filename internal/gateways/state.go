@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -33,6 +34,13 @@ type State struct {
 	// Namespaces are the namespaces of Gateways and routes, by name.
 	Namespaces map[string]Namespace
 	Services   map[types.NamespacedName]Service
+	// Certificates are the certificates in the Secrets of [State.CertificateRefs]. A Secret that does not exist, or is not
+	// of type kubernetes.io/tls, has no entry.
+	Certificates map[types.NamespacedName]Certificate
+	// Delivered are the data of the Secrets from which the pods get certificates, by slot. Held are the IDs of
+	// certificates that a pod may need, because a revision in the ConfigMap names them.
+	Delivered []map[string][]byte
+	Held      map[string]bool
 	// Ports maps each port of a Gateway to a port of the pods. A port of a Gateway without an entry is not served.
 	Ports map[Port]int32
 	// Served are the ports of the pods on which all ready pods listen.
@@ -65,6 +73,9 @@ type Service struct {
 // Result contains the routes that the fleet serves, and the statuses of the objects.
 type Result struct {
 	Table routes.Table
+	// Certificates are the data of the Secrets from which the pods get certificates, by slot. They must be written before
+	// a pod gets the table.
+	Certificates []map[string][]byte
 	// Gateways are the statuses of the Gateways, by Gateway.
 	Gateways map[types.NamespacedName]gw.GatewayStatus
 	// Parents are the statuses of the HTTPRoutes for the fleet's Gateways, by route.
@@ -76,7 +87,7 @@ func Decide(s State) Result {
 	d := decision{
 		State: s, selected: s.selects(&s.Fleet.Allowed, s.Fleet.Namespace), considered: map[string]int{},
 		listeners: map[types.NamespacedName][]*listener{},
-		room:      room{fleet: s.Fleet, of: map[string]use{}, hashes: map[hashed]map[string]bool{}},
+		room:      newRoom(s.Fleet),
 		result: Result{
 			Gateways: map[types.NamespacedName]gw.GatewayStatus{},
 			Parents:  map[types.NamespacedName][]gw.RouteParentStatus{},
@@ -84,9 +95,15 @@ func Decide(s State) Result {
 	}
 	// The caller may read the Gateways in any order, but the table must not depend on it.
 	d.Gateways = slices.SortedFunc(slices.Values(s.Gateways), func(a, b gw.Gateway) int { return byAge(&a, &b) })
+	referred := map[string]bool{}
+	for _, name := range s.CertificateRefs() {
+		referred[naming.Certificate(name)] = true
+	}
+	d.delivery = newDelivery(s.Delivered, func(id string) bool { return referred[id] || s.Held[id] })
 	d.readListeners()
 	d.attachRoutes()
 	d.reportGateways()
+	d.result.Certificates = d.delivery.secrets
 	return d.result
 }
 
@@ -99,8 +116,10 @@ type decision struct {
 	considered map[string]int
 	// listeners are the listeners of each Gateway of the fleet.
 	listeners map[types.NamespacedName][]*listener
-	room      room
-	result    Result
+	room      *room
+	// delivery contains the certificates that the pods get.
+	delivery *delivery
+	result   Result
 }
 
 // byAge compares two objects of a kind. The older object comes first. Objects of the same age are sorted by namespace

@@ -71,6 +71,9 @@ const (
 	// PeerDir contains the certificate and the key with which the pods of the CacheNode authenticate each other. It also
 	// contains the certificate of their authority. Only the agent's container mounts it.
 	PeerDir = "/etc/cachenode/peer"
+	// CertificatesDir contains the certificates of Gateways with their keys. The name of a file is the ID of the
+	// certificate. Only the agent's container mounts it.
+	CertificatesDir = "/etc/cachenode/certificates"
 	// PurgesDir contains the journal of purges. Only the agent's container mounts it.
 	PurgesDir = "/etc/cachenode/purges"
 	// AgentSocket is the socket at which the agent tells programs in the pod what is cached.
@@ -122,6 +125,14 @@ func ListenerCertificate(hash string) string { return RunDir + "/listener-" + ha
 
 // ListenerKey returns the path of the key of ListenerCertificate.
 func ListenerKey(hash string) string { return RunDir + "/listener-" + hash + ".key" }
+
+// GatewayCertificate returns the path of the file with the certificate of a Gateway's listener and with its key. nginx
+// replaces the ID by the value of a variable, so it notices a new file without a reload.
+func GatewayCertificate(id string) string { return RunDir + "/certificate-" + id + ".pem" }
+
+// NoCertificate is the ID of a certificate that belongs to no listener. nginx presents it to a client that asks for a
+// name without a listener, because nginx cannot end such a handshake without an error in its log.
+const NoCertificate = "none"
 
 // PeerCertificate returns the path of the certificate that pods show to each other. hash is a hash of the
 // certificate, its key and the authorities that the pods trust.

@@ -48,6 +48,10 @@ func agentContainer(in PodInput) corev1.Container {
 	if in.Peers == v1alpha1.PeerTLSMutual {
 		mounts = append(mounts, corev1.VolumeMount{Name: "cachenode-peer", MountPath: layout.PeerDir, ReadOnly: true})
 	}
+	if in.Gateways {
+		mounts = append(mounts,
+			corev1.VolumeMount{Name: "cachenode-certificates", MountPath: layout.CertificatesDir, ReadOnly: true})
+	}
 	get := func(path string) corev1.ProbeHandler {
 		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(layout.PortMetrics)}}
 	}
@@ -213,6 +217,9 @@ func volumes(in PodInput) []corev1.Volume {
 				},
 			},
 		}})
+	}
+	if in.Gateways {
+		list = append(list, certificatesVolume(in.Name))
 	}
 	if in.TLS != nil {
 		list = append(list, corev1.Volume{Name: "cachenode-listener", VolumeSource: corev1.VolumeSource{

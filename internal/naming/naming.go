@@ -175,6 +175,22 @@ func IsPurges(name, cacheNode string) bool { return strings.HasPrefix(name, cach
 // PurgesFile returns the name of the file in which a pod finds a segment.
 func PurgesFile(slot int) string { return strconv.Itoa(slot) + ".json.gz" }
 
+// CertificatesSlots is the number of Secrets that contain the certificates of Gateways. The pods mount all of them, so
+// another number would replace the pods.
+const CertificatesSlots = 16
+
+// Certificates returns the name of a Secret with certificates of the CacheNode's Gateways.
+func Certificates(cacheNode string, slot int) string {
+	return cacheNode + "-certificates-" + strconv.Itoa(slot)
+}
+
+// Certificate returns the ID of the certificate in a Secret that a Gateway names. Secrets and files with certificates
+// use it as a name.
+func Certificate(secret types.NamespacedName) string {
+	sum := sha256.Sum256([]byte(secret.String()))
+	return hex.EncodeToString(sum[:16])
+}
+
 // AgentSecret returns the name of the Secret with the certificates of agents and operator.
 func AgentSecret(cacheNode string) string { return cacheNode + "-agent-tls" }
 

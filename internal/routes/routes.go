@@ -6,6 +6,8 @@
 // makes nginx evaluate it belongs in nginx/cache.
 package routes
 
+import "slices"
+
 // Table contains the routes of a fleet and the listeners to which they are attached. It is part of a revision, so
 // agents of other versions must be able to read its JSON form.
 type Table struct {
@@ -25,8 +27,8 @@ type Listener struct {
 	PodPort int32 `json:"podPort"`
 	// Host is the pattern of the hosts that the listener accepts.
 	Host Host `json:"host,omitempty"`
-	// TLS is true for HTTPS.
-	TLS bool `json:"tls,omitempty"`
+	// Certificate is the ID of the certificate that clients see; "" for a listener without TLS.
+	Certificate string `json:"certificate,omitempty"`
 	// Attached are the routes that are attached to the listener.
 	Attached []Attachment `json:"attached,omitempty"`
 }
@@ -122,6 +124,17 @@ type Path struct {
 	// Exact is true if the path of the request must be equal to Value. Otherwise Value must be equal to the path, or to
 	// the first segments of the path.
 	Exact bool `json:"exact,omitempty"`
+}
+
+// Certificates returns the IDs of the certificates of all listeners, sorted, each once.
+func (t Table) Certificates() (ids []string) {
+	for _, l := range t.Listeners {
+		if l.Certificate != "" {
+			ids = append(ids, l.Certificate)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // BackendHosts returns the host names of all backends.

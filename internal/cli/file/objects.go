@@ -25,6 +25,7 @@ type Objects struct {
 	CacheNodes []*v1alpha1.CacheNode
 	gateways.Objects
 	Services  []corev1.Service
+	Secrets   []corev1.Secret
 	Endpoints []discoveryv1.EndpointSlice
 	// Files contains the file of each Gateway and HTTPRoute.
 	Files map[ID]string
@@ -33,7 +34,7 @@ type Objects struct {
 // Len returns the number of objects.
 func (o Objects) Len() int {
 	return len(o.CacheNodes) + len(o.Classes) + len(o.Gateways) + len(o.HTTPRoutes) + len(o.Grants) + len(o.Namespaces) +
-		len(o.Services) + len(o.Endpoints)
+		len(o.Services) + len(o.Endpoints) + len(o.Secrets)
 }
 
 // ID identifies an object.
@@ -126,6 +127,8 @@ func (o *Objects) add(path string, kind metav1.TypeMeta, namespace string, docum
 		_, err = decode(document, "", &o.Namespaces)
 	case "v1 Service":
 		_, err = decode(document, namespace, &o.Services)
+	case "v1 Secret":
+		_, err = decode(document, namespace, &o.Secrets)
 	case "discovery.k8s.io/v1 EndpointSlice":
 		_, err = decode(document, namespace, &o.Endpoints)
 	}

@@ -41,6 +41,11 @@ func (o Objects) Routes(cacheNode *v1alpha1.CacheNode, clusterDomain string) (
 	for _, service := range state.Backends() {
 		state.Services[service] = a.service(o, service)
 	}
+	for _, secret := range state.CertificateRefs() {
+		if c, ok := a.certificate(o, secret); ok {
+			state.Certificates[secret] = c
+		}
+	}
 	ports := cacheNode.Spec.Gateways.Ports
 	state.Ports = state.AssignedPorts(nil, gateways.Range{From: ports.From, To: ports.To})
 	result = gateways.Decide(state)
@@ -183,6 +188,30 @@ func (a *assumed) service(o Objects, name types.NamespacedName) gateways.Service
 				}
 			}
 		}
+	}
+	return s
+}
+
+// certificate returns the certificate in a Secret from the files. If the files do not contain the Secret, a certificate
+// is assumed. ok is false for a Secret of another type.
+func (a *assumed) certificate(o Objects, name types.NamespacedName) (c gateways.Certificate, ok bool) {
+	for i := range o.Secrets {
+		if s := &o.Secrets[i]; s.Namespace == name.Namespace && s.Name == name.Name {
+			return gateways.NewCertificate(withData(s)), s.Type == corev1.SecretTypeTLS
+		}
+	}
+	a.warn("Secret %s is not in the files: it is assumed to contain a certificate", name)
+	return gateways.Certificate{PEM: []byte{}}, true
+}
+
+// withData returns a Secret whose data contain its stringData, as the API server stores them.
+func withData(s *corev1.Secret) *corev1.Secret {
+	s = s.DeepCopy()
+	for key, value := range s.StringData {
+		if s.Data == nil {
+			s.Data = map[string][]byte{}
+		}
+		s.Data[key] = []byte(value)
 	}
 	return s
 }

@@ -88,9 +88,15 @@ func (l listeners) listenerTLS() conf.Block {
 	if l.Spec.Listen.TLS == nil {
 		return nil
 	}
-	return conf.Block{
+	return append(conf.Block{
 		conf.D("ssl_certificate", conf.Literal(layout.ListenerCertificate(l.Facts.Certificate))),
 		conf.D("ssl_certificate_key", conf.Literal(layout.ListenerKey(l.Facts.Certificate))),
+	}, tlsSettings()...)
+}
+
+// tlsSettings returns the TLS directives for clients, except those that name a certificate.
+func tlsSettings() conf.Block {
+	return conf.Block{
 		conf.D("ssl_protocols", conf.Literal("TLSv1.2"), conf.Literal("TLSv1.3")),
 		conf.D("ssl_ciphers", conf.Literal(ciphers)),
 		conf.D("ssl_session_cache", conf.Literal("shared:listener:10m")),

@@ -116,7 +116,7 @@ func (r routed) http() conf.Block {
 	values := r.values()
 	of := func(c routes.Candidate) conf.Argument { return values[c.Route][c.Rule] }
 	block := slices.Concat(
-		routemap.Maps(r.Routes, of), r.choices(), r.redirects(), r.ofPorts(), r.filters(filtered))
+		routemap.Maps(r.Routes, of), r.choices(), r.redirects(), r.ofPorts(), r.secureMaps(), r.filters(filtered))
 	block = append(block, conf.Map(routeVariable, routeSite, marks...), conf.Map(routeVariable, routeBackend, backends...))
 	for _, name := range slices.Sorted(maps.Keys(upstreams)) {
 		block = append(block, upstreams[name]...)

@@ -10,13 +10,16 @@ import (
 )
 
 // answers returns the directives that answer requests without a backend.
-func (r routed) answers() conf.Block {
-	return conf.Block{
+func (r routed) answers() (block conf.Block) {
+	if r.isSecure() {
+		block = conf.Block{ifSet(isMisdirected, conf.D("return", conf.Literal("421")))}
+	}
+	return append(block,
 		ifEqual(routemap.Rule, "", conf.D("return", conf.Literal("404"))),
 		ifEqual(routemap.Rule, noBackend, conf.D("return", conf.Literal("500"))),
 		ifSet(redirected301, conf.D("return", conf.Literal("301"), conf.Expression(redirected301))),
 		ifSet(redirected302, conf.D("return", conf.Literal("302"), conf.Expression(redirected302))),
-	}
+	)
 }
 
 // redirects returns the maps for the Location headers of redirects. The path and the query stay as the client wrote

@@ -46,7 +46,7 @@ func (r routed) ofPorts() conf.Block {
 type podListener struct{ routes.Listener }
 
 func (l podListener) defaultPort() int32 {
-	if l.TLS {
+	if l.Certificate != "" {
 		return 443
 	}
 	return 80
@@ -71,6 +71,9 @@ func (r routed) listen() (block conf.Block) {
 		}
 		if r.addressSource() == v1alpha1.AddressProxyProtocol {
 			args = append(args, conf.Literal("proxy_protocol"))
+		}
+		if l.Certificate != "" {
+			args = append(args, conf.Literal("ssl"))
 		}
 		block = append(block, conf.D("listen", args...))
 	}

@@ -29,7 +29,7 @@ func (p public) servers() conf.Block {
 		l.doorMaps(), k.atOnceMaps())
 	if p.ofRoutes {
 		r := routed{p.node}
-		return append(block, p.server(append(r.listen(), r.answers()...)))
+		return append(block, p.server(slices.Concat(r.listen(), r.secure(), r.answers())))
 	}
 	if len(p.Hosts) == 0 {
 		return append(block, p.server(append(l.ofDefault(), conf.D("server_name", conf.Literal("_")))))

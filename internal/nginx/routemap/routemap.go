@@ -80,16 +80,16 @@ func (m *builder) hosts(port int32, hosts []routes.VirtualHost) conf.Expression 
 			other = conf.D("default", variables[i])
 			continue
 		}
-		rows = append(rows, conf.Row(hostKey(h.Host), variables[i]))
+		rows = append(rows, conf.Row(HostKey(h.Host), variables[i]))
 	}
 	variable := conf.Expression(fmt.Sprintf("$route_of_%d", port))
 	m.block = append(m.block, conf.Map("$host", variable, append(rows, other)...))
 	return variable
 }
 
-// hostKey returns a host as the key of a map. It puts a backslash before a host that is also the name of a parameter of
+// HostKey returns a host as the key of a map. It puts a backslash before a host that is also the name of a parameter of
 // the directive map.
-func hostKey(h routes.Host) conf.Literal {
+func HostKey(h routes.Host) conf.Literal {
 	if h == "default" || h == "include" {
 		return conf.Literal(`\` + h)
 	}

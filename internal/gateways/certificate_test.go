@@ -1,0 +1,209 @@
+package gateways_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// secret returns a Secret with a self-signed certificate for a key.
+func secret(t *testing.T, private, public any) *corev1.Secret {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"shop.example.com"}}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{Data: map[string][]byte{
+		"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+	}}
+}
+
+// TestCertificate checks which Secrets have a certificate that can be used, and that only the certificate and its key
+// are passed on.
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	ecKey := func(curve elliptic.Curve) *corev1.Secret {
+		key, err := ecdsa.GenerateKey(curve, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret(t, key, key.Public())
+	}
+	rsaKey := func(bits int) *corev1.Secret {
+		key, err := rsa.GenerateKey(rand.Reader, bits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret(t, key, key.Public())
+	}
+	good := ecKey(elliptic.P256())
+	with := func(key, text string) *corev1.Secret {
+		s := good.DeepCopy()
+		s.Data[key] = []byte(text)
+		return s
+	}
+	for name, tt := range map[string]struct {
+		secret *corev1.Secret
+		want   string // the problem, or the beginning of it
+	}{
+		"ECDSA":                   {good, ""},
+		"RSA":                     {rsaKey(2048), ""},
+		"text around the blocks":  {with("tls.crt", "text\n"+string(good.Data["tls.crt"])+"more\n"), ""},
+		"a short RSA key":         {rsaKey(1024), "tls.key: an RSA key of 1024 bits"},
+		"an unusual curve":        {ecKey(elliptic.P224()), "tls.key: the curve P-224"},
+		"no PEM":                  {with("tls.crt", "certificate"), "tls.crt and tls.key: tls: failed to find any PEM data"},
+		"no key":                  {with("tls.key", ""), "tls.crt and tls.key: "},
+		"the key of another":      {with("tls.key", string(ecKey(elliptic.P256()).Data["tls.key"])), "tls.crt and tls.key: "},
+		"more than a certificate": {with("tls.crt", strings.Repeat("a", 1<<16)), "tls.crt and tls.key have more than 65536"},
+		"a damaged chain": {with("tls.crt", string(good.Data["tls.crt"])+
+			string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("damaged")}))), "tls.crt: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := gateways.NewCertificate(tt.secret)
+			if (got.Problem == "") != (tt.want == "") || !strings.HasPrefix(got.Problem, tt.want) {
+				t.Fatalf("the problem is %q, want %q", got.Problem, tt.want)
+			}
+			if tt.want != "" {
+				return
+			}
+			if _, err := tls.X509KeyPair(got.PEM, got.PEM); err != nil {
+				t.Error(err)
+			}
+			if bytes.Contains(got.PEM, []byte("text")) {
+				t.Errorf("text around the blocks is passed on:\n%s", got.PEM)
+			}
+		})
+	}
+}
+
+// withCertificates is a Gateway with one listener for each of n certificates.
+func withCertificates(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("{name: l%[1]d, hostname: h%[1]d.example.com, port: 443, protocol: HTTPS, "+
+			"tls: {certificateRefs: [{name: c%[1]d}]}}", i))
+	}
+	return "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [" + strings.Join(list, ", ") + "]}"
+}
+
+func isUnresolved(c metav1.Condition) bool {
+	return c.Type == "ResolvedRefs" && c.Status == metav1.ConditionFalse
+}
+
+// contents returns the texts of all certificates in Secrets, by ID.
+func contents(t *testing.T, secrets []map[string][]byte) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, s := range secrets {
+		size := 0
+		for id, text := range s {
+			if _, ok := all[id]; ok {
+				t.Errorf("certificate %s is in two Secrets", id)
+			}
+			all[id] = string(text)
+			size += len(text)
+		}
+		if size > 1<<20 {
+			t.Errorf("a Secret has %d bytes", size)
+		}
+	}
+	return all
+}
+
+// TestDelivery checks what the Secrets contain from which the pods get certificates.
+func TestDelivery(t *testing.T) {
+	t.Parallel()
+	id := func(i int) string { return naming.Certificate(name("edge", fmt.Sprint("c", i))) }
+	s := state(t, withCertificates(3))
+	for i := range 3 {
+		s.Certificates[name("edge", fmt.Sprint("c", i))] = gateways.Certificate{PEM: []byte(fmt.Sprint("text ", i))}
+	}
+	first := gateways.Decide(s)
+	want := map[string]string{id(0): "text 0", id(1): "text 1", id(2): "text 2"}
+	if diff := cmp.Diff(want, contents(t, first.Certificates)); diff != "" {
+		t.Errorf("the certificates of the Gateway (-want +got):\n%s", diff)
+	}
+	if got := first.Table.Certificates(); len(got) != 3 {
+		t.Errorf("the table has the certificates %v", got)
+	}
+
+	// One certificate is renewed, one Secret is deleted, one is damaged. The listeners keep what the pods have.
+	s.Delivered = first.Certificates
+	s.Certificates[name("edge", "c0")] = gateways.Certificate{PEM: []byte("renewed")}
+	delete(s.Certificates, name("edge", "c1"))
+	s.Certificates[name("edge", "c2")] = gateways.Certificate{Problem: "damaged"}
+	second := gateways.Decide(s)
+	want[id(0)] = "renewed"
+	if diff := cmp.Diff(want, contents(t, second.Certificates)); diff != "" {
+		t.Errorf("after a renewal (-want +got):\n%s", diff)
+	}
+	if got := second.Table.Certificates(); len(got) != 3 {
+		t.Errorf("after a renewal, the table has the certificates %v", got)
+	}
+	for i, l := range second.Gateways[name("edge", "main")].Listeners {
+		if got := slices.ContainsFunc(l.Conditions, isUnresolved); got != (i > 0) {
+			t.Errorf("listener %s: unresolved: %t", l.Name, got)
+		}
+	}
+
+	// A certificate that no Gateway names stays as long as a pod may need it.
+	none := state(t, main)
+	none.Delivered, none.Held = second.Certificates, map[string]bool{id(1): true}
+	third := gateways.Decide(none)
+	if diff := cmp.Diff(map[string]string{id(1): "text 1"}, contents(t, third.Certificates)); diff != "" {
+		t.Errorf("without the listeners (-want +got):\n%s", diff)
+	}
+}
+
+// TestDeliveryIsStable checks that certificates stay in their Secrets, that each is in one Secret, and that no Secret
+// becomes too large, while certificates are added, renewed and removed.
+func TestDeliveryIsStable(t *testing.T) {
+	t.Parallel()
+	s := state(t, withCertificates(60))
+	for round := range 8 {
+		for i := range 60 {
+			if (i+round)%5 == 0 {
+				delete(s.Certificates, name("edge", fmt.Sprint("c", i)))
+				continue
+			}
+			text := bytes.Repeat([]byte{byte('a' + round%2)}, 40<<10+(i*round%7)<<10)
+			s.Certificates[name("edge", fmt.Sprint("c", i))] = gateways.Certificate{PEM: text}
+		}
+		result := gateways.Decide(s)
+		all := contents(t, result.Certificates)
+		for _, id := range result.Table.Certificates() {
+			if all[id] == "" {
+				t.Errorf("round %d: the table names certificate %s, which is in no Secret", round, id)
+			}
+		}
+		s.Delivered = result.Certificates
+		again := gateways.Decide(s)
+		if diff := cmp.Diff(result.Certificates, again.Certificates); diff != "" {
+			t.Errorf("round %d: the next pass changes the Secrets:\n%.500s", round, diff)
+		}
+	}
+}
