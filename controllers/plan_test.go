@@ -252,7 +252,7 @@ func (o *operator) isRecreated(cacheNode *v1alpha1.CacheNode) {
 	})
 }
 
-// holds reports whether the operator waits for a movement to be acknowledged.
+// holds reports whether the operator holds back a key movement until the annotation acknowledges it.
 func (o *operator) holds(cacheNode *v1alpha1.CacheNode) bool {
 	o.t.Helper()
 	o.get(cacheNode)

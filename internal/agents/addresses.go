@@ -28,8 +28,9 @@ type heard struct {
 	at     time.Time
 }
 
-// Locate replaces the addresses of a CacheNode's pods, by pod name; pods is nil if the agents need no addresses.
-// After a change, the agents that answered their last read get the addresses at once.
+// Locate sets the addresses of a CacheNode's pods, in place of the earlier ones. pods maps the name of each pod to its
+// address; it is nil if the agents need no addresses. After a change, the agents that answered their last read get the
+// addresses at once.
 func (t *Tracker) Locate(cacheNode types.NamespacedName, pods map[string]netip.Addr) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

@@ -10,7 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// NotAnswered is the problem that is noted for an agent to which nothing was sent yet.
+// NotAnswered is the problem of an agent until the first update sent to it has been answered or has failed. It is also
+// the problem of a pod that the Tracker does not know yet.
 const NotAnswered = "its agent has not answered yet"
 
 // purged records how far an agent has carried out the journal of purges.

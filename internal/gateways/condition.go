@@ -10,8 +10,8 @@ import (
 // problem contains the reason of a condition, and a message about what a person should do.
 type problem struct{ reason, message string }
 
-// problemf returns a problem. A message that is longer than the API server accepts, which is possible for a route with
-// many rules, is cut.
+// problemf returns a problem. It cuts a message after 2000 bytes, because the message for a route with many rules can
+// be longer than the API server accepts.
 func problemf[R ~string](reason R, format string, args ...any) *problem {
 	const most = 2000 // the API server accepts 32,768 characters
 	message := fmt.Sprintf(format, args...)

@@ -89,7 +89,8 @@ func TestPortsOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestPortsOfGatewaysThatAreGone checks that ports on which pods still listen count for the namespace of their Gateway.
+// TestPortsOfGatewaysThatAreGone checks that the ports of a deleted Gateway still count toward the limit of its
+// namespace while pods listen on them.
 func TestPortsOfGatewaysThatAreGone(t *testing.T) {
 	t.Parallel()
 	var s gateways.State

@@ -302,10 +302,10 @@ func keysOf(c v1alpha1.CachePolicy) (keys []string) {
 	return keys
 }
 
-// classTable contains the rows of the document's table. The key of the map is the path of the field.
+// classTable contains the rows of the table in docs/concepts/changes.md. The key of the map is the path of the field.
 type classTable map[string]classRow
 
-// classRow contains the class of a field, and the note about the field in the document.
+// classRow contains the class of a field, and the note about the field in the table.
 type classRow struct{ class, note string }
 
 func readTable(t *testing.T) classTable {

@@ -43,8 +43,8 @@ func (r Route) Choices(rule int) []Action {
 // RuleID returns an ID for a rule of the route. The ID is valid only within one configuration.
 func (r Route) RuleID(rule int) string { return hash([]any{r.ID(), rule}) }
 
-// variantMark is in the name of a site between the route's own site and the hash of a variant. No name of a Kubernetes
-// object contains this text.
+// variantMark separates the two parts of the name of a variant's site: the name of the route's own site, and the hash
+// of the variant. No name of a Kubernetes object contains this text.
 const variantMark = ".."
 
 // site returns the site for the responses of a backend of a rule. If the rule has conditions on the method, headers or

@@ -68,11 +68,11 @@ func (p *plan) scaleTo(want int) bool {
 	return true
 }
 
-// lasts reports whether a state has lasted for the time leaveAfter. The parameter is says whether the state exists now.
-// since is the time at which the state began, as the previous pass stored it. lasts stores this time in keep for the
-// next pass. If the state does not exist, keep stays zero.
-func (p *plan) lasts(since, keep *time.Time, is bool) bool {
-	if !is {
+// lasts reports whether a state has lasted for the time leaveAfter. exists says whether the state exists now. since is
+// the time at which the state began, as the previous pass stored it. lasts stores this time in keep for the next pass.
+// If the state does not exist, keep stays zero.
+func (p *plan) lasts(since, keep *time.Time, exists bool) bool {
+	if !exists {
 		return false
 	}
 	if *keep = *since; keep.IsZero() {

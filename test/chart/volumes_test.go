@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// TestVolumes checks which folders of nodes the policy allows in the operator's volumes, although the operator's roles
-// allow it to create any volume.
+// TestVolumes checks which volumes the chart's admission policy lets the operator create: those of its own class for
+// folders directly in /mnt, and placeholders. The operator's roles alone would allow it to create any PersistentVolume.
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	_, as := policies(t)

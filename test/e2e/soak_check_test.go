@@ -109,7 +109,8 @@ func group(path string) int {
 // allGroups stands for all groups in a purge of all objects.
 const allGroups = -1
 
-// bounds contains the lowest version that a response may have, for each group and from a time on.
+// bounds contains a list for each group, sorted by time. A response to a request that begins after the time since may
+// have no version lower than version.
 type bounds map[int][]bound
 
 type bound struct {

@@ -107,7 +107,7 @@ func (c *checking) byTime(ctx context.Context) (folders []leaf, err error) {
 	return folders, nil
 }
 
-// read adds the files of a folder to the suspects.
+// read passes the cache files of a folder to the suspects, which keep those that a crash can have cut.
 func (c *checking) read(ctx context.Context, folder string, s *suspects) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -57,9 +57,11 @@ type mark struct {
 func (m mark) owner() string { return m.Namespace + "/" + m.Name }
 
 // claim checks the mark in our folder on a disk. If the mark names another CacheNode, claim returns a finding. If the
-// rules allow it, claim takes the disk over instead: it sets the cache aside, writes a new mark, and makes the clearing
-// c delete the cache. claim also takes over a cache without a mark, and a cache whose mark contains our name but not
-// our signature. If we have no key, claim does neither: it adds a missing mark, and accepts every mark with our name.
+// rules allow it, claim takes the disk over instead: it sets the cache aside, starts the clearing c, which deletes the
+// cache, and writes a new mark. claim also takes over a cache without a mark, and a cache whose mark contains our name
+// but not our signature. It does not take over a cache with an unsigned mark from before o.Legacy, but signs the mark.
+// If we have no key, claim takes over none of these caches: it adds a missing mark, and accepts every mark with our
+// name.
 func (o Owner) claim(ctx context.Context, folder string, rules Rules, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	text, err := readMark(path)

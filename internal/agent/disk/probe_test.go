@@ -252,8 +252,8 @@ func TestTrimEmptyFolders(t *testing.T) {
 	t.Error("after 100 calls, the file is still there")
 }
 
-// TestProbeThatHangsFailsTheDisk checks a probe that hangs. The probe must count as a failure after each timeout. When
-// the probe has ended, the disk must become healthy again.
+// TestProbeThatHangsFailsTheDisk checks a probe that hangs. Each time that the timeout passes, the same probe must
+// count as another failure. When the probe has ended, the disk must become healthy again.
 func TestProbeThatHangsFailsTheDisk(t *testing.T) {
 	p := prober(t)
 	must(t, os.Mkdir(filepath.Join(p.Dir, layout.OwnFolder), 0o750))

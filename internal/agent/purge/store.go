@@ -89,7 +89,7 @@ type applier struct {
 // matters returns true if nginx uses the store, or may use it at any moment.
 func (s *store) matters() bool { return s.inUse || s.IsUsable() }
 
-// rescanned is the largest number of files that a rescan reads a second while nginx uses the disk.
+// rescanned is the largest number of files per second that a rescan reads while nginx uses the disk.
 const rescanned = 2000
 
 // setPace lets a rescan read as fast as it can until nginx uses the disk.

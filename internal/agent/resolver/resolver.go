@@ -31,7 +31,8 @@ import (
 )
 
 const (
-	// datagram is the largest number of bytes of an answer that nginx reads. nginx sends no EDNS.
+	// datagram is the largest number of bytes that nginx reads of an answer over UDP. nginx does not announce this size
+	// by EDNS, so it is fixed here.
 	datagram = 4096
 	// podTTL is how long nginx keeps the address of a pod. nginx asks again one second later.
 	podTTL = time.Second

@@ -121,7 +121,7 @@ func Local(caches Caches) http.Handler {
 	return mux
 }
 
-// answers returns a handler that reads a query as JSON, and answers it within a time.
+// answers returns a handler that reads a query as JSON, and answers it within the given time.
 func answers[Q, A any](ask func(context.Context, Q) (A, error), within time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var question Q

@@ -21,7 +21,7 @@ const (
 	stateInRequest = "$http_x_cachenode_state"
 	stateHead      = "HEAD"
 	headAlone      = "@head_alone"
-	// diskHeader names the disk whose cache asks. gatewayDisk is the value of the header.
+	// diskHeader names the disk whose cache asks. gatewayDisk is the variable that contains the value of the header.
 	diskHeader    = "X-CacheNode-Disk"
 	diskInRequest = "$http_x_cachenode_disk"
 	gatewayDisk   = "$asking_disk"
@@ -41,9 +41,9 @@ const (
 	noControl       = "-"
 	controlInAnswer = "$upstream_http_cache_control"
 
-	// originVariable is the value of originHeader. controlVariable is the Cache-Control that applies to the cache.
-	// storedVariable is the Cache-Control that the gateway sends to the cache. clientVariable is the Cache-Control that
-	// clients get.
+	// originVariable contains the value of originHeader. controlVariable contains the Cache-Control that applies to the
+	// cache. storedVariable contains the Cache-Control that the gateway sends to the cache. clientVariable contains the
+	// Cache-Control that clients get.
 	originVariable  = "$origin_control"
 	controlVariable = "$control"
 	storedVariable  = "$stored_control"

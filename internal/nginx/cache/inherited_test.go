@@ -79,8 +79,9 @@ func ownNamesLeftOut(hides []string) string {
 	return ""
 }
 
-// serverList returns a text that says what is missing in the list of a server. A server that gets no responses from
-// other servers needs no list.
+// serverList returns a text that says what is missing in the server's own list (proxy_hide_header); "" if nothing is
+// missing. A server that listens only on private addresses needs no list, and neither does a server that answers with a
+// return directive of its own.
 func serverList(server statement) string {
 	var hides []string
 	asks := false

@@ -136,7 +136,7 @@ func rateTable(r result.PurgeRate) (string, [][]string) {
 	type sample = result.PurgeRateSample
 	kibi := func(bytes int) float64 { return float64(bytes) / 1024 }
 	return fmt.Sprintf("The benchmark ran %s of %g s, with %s purges a second of one URL each.\n"+
-			"It sent an update every %g ms; each purge had a grace period of %g s",
+			"It started updates at least %g ms apart; each purge had a grace period of %g s",
 			inRounds(r.Rounds), r.Seconds, thousands(float64(r.PerSecond)), r.Every, r.Grace),
 		[][]string{
 			{

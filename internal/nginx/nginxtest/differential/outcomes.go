@@ -12,7 +12,8 @@ type liberty struct {
 	reason string
 	// ignores are the headers that the server may ignore.
 	ignores []string
-	// outcome returns the allowed outcome; nil stands for the outcome without the ignored headers.
+	// outcome returns the outcome that is allowed. If it is nil, the server may answer as if the request did not have the
+	// headers in ignores.
 	outcome func(of *Representation, q Request) outcome
 	is      func(h *History, of *Representation, q Request) bool
 }
