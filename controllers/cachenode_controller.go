@@ -173,6 +173,7 @@ func (r *CacheNodeReconciler) run(ctx context.Context, s scope) (lasting, time.D
 	secret, uncertified := r.certify(ctx, s, p.observed, p.wanted, &p.outcome)
 	if err = errors.Join(refused, uncertified, p.storage.err); err == nil {
 		p.rolled, failed = r.roll(ctx, s, p.observed, p.wanted, secret, &p.outcome)
+		r.tellRefused(s, p.observed, p.wanted, p.rolled)
 	}
 	err = errors.Join(kept, err, failed)
 	problem := problemIn(err)

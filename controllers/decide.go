@@ -60,7 +60,7 @@ func rolloutInput(s scope, o observed, w wanted, template manifest.Template) rol
 			Current: isCurrent(pod, o.own.statefulSet, template),
 		}
 		if refusal := seen.Report.Refusal; refusal != nil {
-			rolled.Refused = &agentapi.Refusal{Revision: refusal.Revision, Message: refusal.Message, Retry: refusal.Retry}
+			rolled.Refused = new(*refusal)
 		}
 		in.Pods = append(in.Pods, rolled)
 	}

@@ -135,10 +135,12 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 			return reconcile.Result{}, nil // the first pass of the CacheNode causes a pass here
 		}
 		state.Served, state.Held = listening.served, listening.certificates
+		state.Refused = r.Exchange.refusedBy(request.NamespacedName)
 		unserved = r.serve(ctx, cacheNode, &state, listening.held)
 	}
 	result := gateways.Decide(state)
 	if cacheNode != nil {
+		r.Exchange.keepRefused(request.NamespacedName, state.Refused, result.Refused)
 		if err := r.deliver(ctx, cacheNode, state, result); err != nil {
 			unserved = errors.Join(unserved, err)
 		} else { // the pods wait for the certificates of the listeners

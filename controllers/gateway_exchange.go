@@ -23,6 +23,8 @@ type GatewayExchange struct {
 	mutex     sync.Mutex
 	tables    map[types.NamespacedName]routes.Table
 	listening map[types.NamespacedName]listening
+	// refused are the routes that nginx has refused, by CacheNode and ID.
+	refused map[types.NamespacedName]map[string]gateways.Refused
 	// toCacheNodes and toGateways are the queues of the two controllers; nil before a controller starts.
 	toCacheNodes, toGateways workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
@@ -41,6 +43,7 @@ type listening struct {
 func NewGatewayExchange() *GatewayExchange {
 	return &GatewayExchange{
 		tables: map[types.NamespacedName]routes.Table{}, listening: map[types.NamespacedName]listening{},
+		refused: map[types.NamespacedName]map[string]gateways.Refused{},
 	}
 }
 
@@ -112,6 +115,42 @@ func (e *GatewayExchange) setListening(cacheNode types.NamespacedName, now liste
 	}
 }
 
+// addRefused adds a form of a route that nginx has refused. good is the form that the pods serve; nil if there is none.
+func (e *GatewayExchange) addRefused(cacheNode types.NamespacedName, id, form, message string, good *routes.Route) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	before := e.refused[cacheNode][id]
+	if form == "" || before.Forms[form] {
+		return
+	}
+	now := gateways.Refused{Forms: union(before.Forms, map[string]bool{form: true}), Message: message, Good: good}
+	e.refused[cacheNode] = union(e.refused[cacheNode], map[string]gateways.Refused{id: now})
+	if e.toGateways != nil {
+		e.toGateways.Add(reconcile.Request{NamespacedName: cacheNode})
+	}
+}
+
+// refusedBy returns the routes of a CacheNode that nginx has refused, by ID. The caller must not change the map.
+func (e *GatewayExchange) refusedBy(cacheNode types.NamespacedName) map[string]gateways.Refused {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return e.refused[cacheNode]
+}
+
+// keepRefused forgets the refused routes that have changed since then. before are all refused routes, as
+// [GatewayExchange.refusedBy] has returned them, and now are those that have not changed.
+func (e *GatewayExchange) keepRefused(cacheNode types.NamespacedName, before, now map[string]gateways.Refused) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	rest := maps.Clone(e.refused[cacheNode])
+	for id := range before {
+		if _, ok := now[id]; !ok {
+			delete(rest, id)
+		}
+	}
+	e.refused[cacheNode] = rest
+}
+
 // union returns the entries of both maps. An entry of the second map replaces the entry of the first.
 func union[K comparable, V any](first, second map[K]V) map[K]V {
 	both := make(map[K]V, len(first)+len(second))
@@ -134,4 +173,5 @@ func (e *GatewayExchange) forget(cacheNode types.NamespacedName) {
 	defer e.mutex.Unlock()
 	delete(e.tables, cacheNode)
 	delete(e.listening, cacheNode)
+	delete(e.refused, cacheNode)
 }

@@ -35,6 +35,26 @@ func (r *CacheNodeReconciler) tellListening(s scope, o observed) {
 	r.Exchange.setListening(client.ObjectKeyFromObject(s.cacheNode), now, whole)
 }
 
+// tellRefused reports to [GatewayReconciler] because of which routes nginx has refused the revision that is wanted. The
+// reconciler then leaves these routes at the form that the pods serve, so the next revision has the edits of the others.
+func (r *CacheNodeReconciler) tellRefused(s scope, o observed, w wanted, done rolled) {
+	if r.Exchange == nil || done.rollout == nil {
+		return
+	}
+	refusal := done.rollout.Refused
+	if refusal == nil || refusal.Revision != w.target.Revision.ID {
+		return
+	}
+	for _, id := range refusal.Routes {
+		var good *routes.Route
+		if o.offered.stable != nil {
+			good = o.offered.stable.Routes.Route(id)
+		}
+		r.Exchange.addRefused(client.ObjectKeyFromObject(s.cacheNode),
+			id, w.target.Revision.Routes.Fingerprint(id), refusal.Message, good)
+	}
+}
+
 // listensOn returns the ports on which the pods listen for Gateways, and the certificates that they need, according to
 // the revisions that they run. whole is false if a pod runs a revision that the ConfigMap no longer contains.
 func (o observed) listensOn() (now listening, whole bool) {

@@ -39,10 +39,12 @@ type fakeAgents struct {
 	order   []string
 	running map[string]string
 	refuses map[string]bool // by revision
-	silent  map[string]bool
-	deaf    map[string]bool // pods that route by an old fleet
-	disks   map[string][]agentapi.DiskReport
-	reads   map[string]int // by pod
+	// refusesOf returns the routes because of which nginx refuses a revision; nil means that there are none.
+	refusesOf func(revision string) []string
+	silent    map[string]bool
+	deaf      map[string]bool // pods that route by an old fleet
+	disks     map[string][]agentapi.DiskReport
+	reads     map[string]int // by pod
 	// purgeHead is the place in the journal of purges that all agents report.
 	purgeHead int64
 	// old are the pods whose agents are so old that they do not report the number of their renderer.
@@ -92,9 +94,14 @@ func (a *fakeAgents) read(ctx context.Context, _ *agentclient.Client, address st
 		if sharing, err := fleet.Read(pod.Annotations[naming.AnnotationFleet]); err == nil && !a.deaf[pod.Name] {
 			report.FleetSerial = sharing.Serial
 		}
-		if a.refuses[wanted] {
+		var routes []string
+		if a.refusesOf != nil {
+			routes = a.refusesOf(wanted)
+		}
+		if a.refuses[wanted] || len(routes) > 0 {
 			report.Refusal = &agentapi.Refusal{
-				Revision: wanted, Message: "host not found", Retry: pod.Annotations[v1alpha1.AnnotationRetry],
+				Revision: wanted, Message: "host not found", Routes: routes,
+				Retry: pod.Annotations[v1alpha1.AnnotationRetry],
 			}
 		} else if a.running[pod.Name] != wanted {
 			a.running[pod.Name] = wanted

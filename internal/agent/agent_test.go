@@ -36,6 +36,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/revision"
+	"github.com/cachenode/cachenode-operator/internal/routes"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/test/await"
 	"github.com/cachenode/cachenode-operator/test/steps"
@@ -101,6 +102,12 @@ func (p *pod) annotate(revision string) {
 // offer writes a revision under a key of the ConfigMap and returns its ID.
 func (p *pod) offer(key string, change func(*v1alpha1.CacheNodeSpec)) string {
 	p.t.Helper()
+	return p.offerRoutes(key, change, routes.Table{})
+}
+
+// offerRoutes does the same as offer, for a revision with routes of Gateways.
+func (p *pod) offerRoutes(key string, change func(*v1alpha1.CacheNodeSpec), table routes.Table) string {
+	p.t.Helper()
 	cacheNode, errs, err := schema.Decode([]byte(edge))
 	if err != nil || len(errs) > 0 {
 		p.t.Fatal(err, errs)
@@ -108,7 +115,9 @@ func (p *pod) offer(key string, change func(*v1alpha1.CacheNodeSpec)) string {
 	if change != nil {
 		change(&cacheNode.Spec)
 	}
-	n, err := revision.Of(effective.CacheNode{CacheNode: cacheNode}, revision.Outside{ClusterDomain: "cluster.local"})
+	n, err := revision.Of(effective.CacheNode{CacheNode: cacheNode}, revision.Outside{
+		ClusterDomain: "cluster.local", Routes: table,
+	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -297,6 +306,32 @@ func TestAgent(t *testing.T) {
 		if !strings.Contains(p.metrics(), `cachenode_reloads_total{result="refused"} 1`+"\n") {
 			t.Error("a refused revision is tried again and again")
 		}
+		p.annotate(stable)
+		p.eventually("nginx runs stable", runs(stable))
+	})
+
+	steps.Run(t, "the routes that nginx refuses are found", func() {
+		table := routes.Table{Listeners: []routes.Listener{{Gateway: "edge/main", Name: "http", Port: 80, PodPort: 20000}}}
+		for i := range 5 {
+			host := "127.0.0.1"
+			if i == 3 {
+				host = "[::" // no check lets this through; it stands for a mistake in the checks
+			}
+			r := routes.Route{Namespace: "team", Name: fmt.Sprint("route-", i), Site: fmt.Sprint("0.0.route-", i)}
+			r.Rules = []routes.Rule{{
+				Matches:  []routes.Match{{Path: routes.Path{Value: fmt.Sprint("/", i)}}},
+				Backends: []routes.Backend{{Name: fmt.Sprint(i), Host: host, Port: 80, Weight: 1}},
+			}}
+			table.Routes = append(table.Routes, r)
+			table.Listeners[0].Attached = append(table.Listeners[0].Attached,
+				routes.Attachment{Route: r.ID(), Hosts: []routes.Host{"www.example.com"}})
+		}
+		bad := p.offerRoutes(naming.CandidateKey, nil, table)
+		p.annotate(bad)
+		p.eventually("the refused route is reported", func() bool {
+			r := p.agent.Report().Refusal
+			return r != nil && r.Revision == bad && slices.Equal(r.Routes, []string{"team/route-3"})
+		})
 		p.annotate(stable)
 		p.eventually("nginx runs stable", runs(stable))
 	})

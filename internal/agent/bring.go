@@ -39,7 +39,7 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	c.setLowered(problems)
 	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
 	if err != nil {
-		c.refuse(revision, err.Error())
+		c.refuse(revision, err.Error(), c.refusedRoutes(ctx, revision, facts)...)
 		return checkInterval, nil
 	}
 	made := applied{revision: revision, config: config, madeFrom: from, used: used(revision, facts.Failed)}
@@ -52,12 +52,11 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		return checkInterval, c.take(made)
 	}
 	made.files = c.files(config, facts)
-	return c.give(ctx, made, facts.Failed)
+	return c.give(ctx, made, facts)
 }
 
-// give gives nginx a configuration that differs from the previous one. failed lists the disks that the configuration
-// does not use.
-func (c *conductor) give(ctx context.Context, made applied, failed []string) (again time.Duration, problem error) {
+// give gives nginx a configuration that differs from the previous one.
+func (c *conductor) give(ctx context.Context, made applied, facts cache.Facts) (again time.Duration, problem error) {
 	config := made.config
 	if c.current() == nil && c.runsAlready(ctx, config) { // the agent was restarted, nginx was not
 		// The file in place may contain another configuration if an earlier agent was interrupted.
@@ -79,7 +78,7 @@ func (c *conductor) give(ctx context.Context, made applied, failed []string) (ag
 		c.blamed = 0
 		c.metrics.Reload(metrics.Taken)
 		c.Log.Info("nginx took the configuration", "version", config.Version,
-			"failedDisks", failed, "took", c.clock.Since(begun).Round(time.Millisecond))
+			"failedDisks", facts.Failed, "took", c.clock.Since(begun).Round(time.Millisecond))
 		return 0, c.take(made)
 	}
 	refused, isRefused := errors.AsType[*reload.RefusedError](err)
@@ -100,7 +99,11 @@ func (c *conductor) give(ctx context.Context, made applied, failed []string) (ag
 		c.metrics.Reload(metrics.Failed)
 		return checkInterval, err
 	}
-	c.refuse(made.revision, err.Error())
+	var routes []string
+	if !refused.Slow {
+		routes = c.refusedRoutes(ctx, made.revision, facts)
+	}
+	c.refuse(made.revision, err.Error(), routes...)
 	return checkInterval, nil
 }
 

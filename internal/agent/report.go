@@ -26,14 +26,14 @@ func (a *Agent) setProblem(err error) {
 	a.problem = text
 }
 
-// refuse records that a revision is refused. The agent does not try the revision again until another revision is
+// refuse records that a revision is refused, and because of which routes, if that is known. The agent does not try the revision again until another revision is
 // wanted or a user requests a retry.
-func (a *Agent) refuse(revision agentapi.Revision, message string) {
-	a.Log.Error("nginx refused the configuration", "revision", revision.ID, "message", message)
+func (a *Agent) refuse(revision agentapi.Revision, message string, routes ...string) {
+	a.Log.Error("nginx refused the configuration", "revision", revision.ID, "message", message, "routes", routes)
 	a.metrics.Reload(metrics.Refused)
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.refusal = &agentapi.Refusal{Revision: revision.ID, Message: message, Retry: a.retry}
+	a.refusal = &agentapi.Refusal{Revision: revision.ID, Message: message, Routes: routes, Retry: a.retry}
 }
 
 func (a *Agent) took(made applied) {

@@ -20,6 +20,8 @@ const (
 	maxProblem = 1024
 	maxRefusal = 2048
 	maxBytes   = int64(1) << 60
+	// maxRefused is the maximum number of routes in a refusal.
+	maxRefused = 24
 	// maxFeatures is the maximum number of features in a report.
 	maxFeatures = 16
 	// maxSkew is the longest time by which the clock of a node may be ahead.
@@ -30,6 +32,7 @@ var (
 	diskName = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 	status   = regexp.MustCompile(`^[A-Za-z]{1,16}$`)
 	word     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.-]{0,31}$`)
+	routeID  = regexp.MustCompile(`^[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}$`)
 	hash     = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
 	owner    = regexp.MustCompile(`^[-a-z0-9]{1,63}/[-a-z0-9.]{1,253}$`)
 )
@@ -51,6 +54,11 @@ func Sanitize(r Report, now time.Time) Report {
 		clean.Refusal = &Refusal{
 			Revision: r.Refusal.Revision, Message: Printable(r.Refusal.Message, maxRefusal),
 			Retry: bounded(r.Refusal.Retry, maxMessage),
+		}
+		for _, id := range r.Refusal.Routes[:min(len(r.Refusal.Routes), maxRefused)] {
+			if matching(routeID, id) != "" {
+				clean.Refusal.Routes = append(clean.Refusal.Routes, id)
+			}
 		}
 	}
 	bytes := 0

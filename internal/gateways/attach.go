@@ -38,6 +38,9 @@ func (d *decision) attach(r *gw.HTTPRoute) {
 		compiled = d.compile(r)
 	}
 	if compiled.refused == nil && len(hosts) > 0 {
+		d.fallBack(&compiled, hosts)
+	}
+	if compiled.refused == nil && len(hosts) > 0 {
 		if compiled.refused = d.room.takeRoute(compiled.route, hosts); compiled.refused == nil {
 			d.result.Table.Routes = append(d.result.Table.Routes, compiled.route)
 			for l, accepted := range hosts {

@@ -45,6 +45,8 @@ type State struct {
 	Ports map[Port]int32
 	// Served are the ports of the pods on which all ready pods listen.
 	Served map[int32]bool
+	// Refused are the routes that nginx has refused, by ID.
+	Refused map[string]Refused
 	// Addresses are the addresses of Gateways.
 	Addresses map[types.NamespacedName][]string
 }
@@ -76,6 +78,8 @@ type Result struct {
 	// Certificates are the data of the Secrets from which the pods get certificates, by slot. They must be written before
 	// a pod gets the table.
 	Certificates []map[string][]byte
+	// Refused are the entries of [State.Refused] that still apply, because the route has not changed.
+	Refused map[string]Refused
 	// Gateways are the statuses of the Gateways, by Gateway.
 	Gateways map[types.NamespacedName]gw.GatewayStatus
 	// Parents are the statuses of the HTTPRoutes for the fleet's Gateways, by route.
@@ -89,6 +93,7 @@ func Decide(s State) Result {
 		listeners: map[types.NamespacedName][]*listener{},
 		room:      newRoom(s.Fleet),
 		result: Result{
+			Refused:  map[string]Refused{},
 			Gateways: map[types.NamespacedName]gw.GatewayStatus{},
 			Parents:  map[types.NamespacedName][]gw.RouteParentStatus{},
 		},

@@ -147,7 +147,9 @@ func refusal(in Input, s State) *agentapi.Refusal {
 	}
 	for _, p := range in.Pods {
 		if r := p.Refused; r != nil && r.Revision == in.Wanted && r.Retry == in.Retry && p.Assigned == in.Wanted {
-			return &agentapi.Refusal{Revision: r.Revision, Pod: p.Name, Message: r.Message, Retry: in.Retry}
+			refused := *r
+			refused.Pod = p.Name
+			return &refused
 		}
 	}
 	return nil

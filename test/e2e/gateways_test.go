@@ -1,7 +1,14 @@
 package e2e
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -9,6 +16,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
@@ -46,7 +56,9 @@ kind: Gateway
 metadata: {name: %[1]s, namespace: %[1]s}
 spec:
   gatewayClassName: edge
-  listeners: [{name: http, port: 80, protocol: HTTP}]
+  listeners:
+  - {name: http, port: 80, protocol: HTTP}
+  - {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: web}]}}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -113,6 +125,7 @@ func TestGateways(t *testing.T) {
 	before := uids(s.cachePods(t))
 	s.inOrder(t, []step{
 		{"two teams share the fleet, and not their objects", sharesFleet},
+		{"HTTPS with certificates of each team", servesHTTPS},
 		{"a Gateway goes, and the other stays", losesGateway},
 	})
 	if diff := cmp.Diff(before, uids(s.cachePods(t))); diff != "" {
@@ -146,15 +159,18 @@ func gatewayIs(t *testing.T, team, condition, want string) string {
 	return kubectl(t, "", "get", "gateway", team, "-n", team, "-o", "jsonpath={.status.addresses[0].value}")
 }
 
-// fetchFrom fetches objects that the origin marks as fresh through an address of a Gateway. tag is a part of their
-// paths.
+// fetchFrom fetches objects that the origin marks as fresh through an address of a Gateway, by HTTP unless the address
+// has a scheme. tag is a part of their paths.
 func (s *suite) fetchFrom(t *testing.T, address, host, tag string) []report.Result {
 	t.Helper()
 	var paths []string
 	for i := range 50 {
 		paths = append(paths, fmt.Sprintf("/versions/%s/%d", tag, i))
 	}
-	return s.fetch(t, 0, paths, "-base", "http://"+address, "-host", host)
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	return s.fetch(t, 0, paths, "-base", address, "-host", host)
 }
 
 // answers waits until all pods answer requests for a host at an address of a Gateway. A pod may get a new revision a
@@ -220,4 +236,53 @@ func losesGateway(t *testing.T, s *suite) {
 	if diff := cmp.Diff(map[string]int{"HIT": 50}, caches(s.fetchFrom(t, b, "www.example.com", "team"))); diff != "" {
 		t.Errorf("team B, without the Gateway of team A (-want +got)\n%s", diff)
 	}
+}
+
+// servesHTTPS checks that each team's own certificate is used, that a renewed one is used too, and that a request over
+// HTTPS gets the same objects as one over HTTP.
+func servesHTTPS(t *testing.T, s *suite) {
+	// presented waits until all answers of a team's Gateway come with a certificate.
+	presented := func(team, want string) {
+		t.Helper()
+		address := "https://" + gatewayIs(t, team, "Programmed", "True")
+		within(t, 3*time.Minute, func() string { // the kubelet may take a minute and a half for a renewed Secret
+			for _, r := range s.fetchFrom(t, address, "www.example.com", "team") {
+				if r.Certificate != want || r.Cache != "HIT" {
+					return fmt.Sprintf("the certificate is of %q, want %q (%s, %s)", r.Certificate, want, r.Cache, r.Error)
+				}
+			}
+			return ""
+		})
+	}
+	certify(t, "team-a", "first of team A")
+	certify(t, "team-b", "first of team B")
+	presented("team-a", "first of team A")
+	presented("team-b", "first of team B")
+	certify(t, "team-a", "second of team A")
+	presented("team-a", "second of team A")
+	presented("team-b", "first of team B")
+}
+
+// certify writes a new certificate with a common name to the Secret that a team's Gateway names.
+func certify(t *testing.T, team, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	secret, err := yaml.Marshal(&corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{
+			"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+			"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		},
+	})
+	must(t, err)
+	kubectl(t, string(secret), "apply", "-n", team, "-f", "-")
 }

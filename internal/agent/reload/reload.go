@@ -92,18 +92,14 @@ const answersInRow = 5
 // Apply makes nginx run the configuration. If nginx does not run yet, nginx reads the file when it starts. After a
 // failure the previous file is in place again, and the running nginx continues with it.
 func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []cache.File) error {
-	next := layout.ConfigFile + ".next"
-	if err := n.writeAll(append(slices.Clone(files), cache.File{Path: next, Content: []byte(config.Text)})); err != nil {
-		return err
-	}
-	if err := n.test(ctx, next); err != nil {
+	if err := n.Check(ctx, config, files); err != nil {
 		return err
 	}
 	good, err := os.ReadFile(n.Root + layout.ConfigFile)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := os.Rename(n.Root+next, n.Root+layout.ConfigFile); err != nil {
+	if err := os.Rename(n.Root+nextFile, n.Root+layout.ConfigFile); err != nil {
 		return err
 	}
 	err = n.Reload(ctx, config.Version)
@@ -121,6 +117,19 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []cache.Fi
 		n.sweep(files)
 	}
 	return err
+}
+
+// nextFile is the file with a configuration that nginx has yet to take.
+const nextFile = layout.ConfigFile + ".next"
+
+// Check runs nginx -t with the configuration, and changes nothing that nginx reads. The error is a [RefusedError] if
+// nginx refuses the configuration.
+func (n *Nginx) Check(ctx context.Context, config cache.Config, files []cache.File) error {
+	next := cache.File{Path: nextFile, Content: []byte(config.Text)}
+	if err := n.writeAll(append(slices.Clone(files), next)); err != nil {
+		return err
+	}
+	return n.test(ctx, nextFile)
 }
 
 // Put writes a configuration that nginx already runs, for the next start of nginx.

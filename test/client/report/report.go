@@ -22,6 +22,8 @@ type Result struct {
 	Hop          string  `json:"hop"`
 	Bytes        int64   `json:"bytes"`
 	Milliseconds float64 `json:"ms"`
+	// Certificate is the common name in the server's certificate; "" without TLS.
+	Certificate string `json:"certificate,omitempty"`
 	// Reused is true if the request went over a connection that an earlier request had opened.
 	Reused bool `json:"reused,omitempty"`
 	// Version is the number in the body of an object below /versions of the origin.

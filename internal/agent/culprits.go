@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// mostTrials is the maximum number of configurations that the agent tries in order to find the routes that nginx
+// refuses. One refused route of 2,000 changed ones needs 12 of them.
+const mostTrials = 24
+
+// refusedRoutes returns the IDs of the routes because of which nginx refuses a revision; nil if the reason is another.
+// Only routes that differ from the routes that nginx runs can be the reason.
+func (c *conductor) refusedRoutes(ctx context.Context, revision agentapi.Revision, facts cache.Facts) []string {
+	var running routes.Table
+	if current := c.current(); current != nil {
+		running = current.revision.Routes
+	}
+	table := revision.Routes
+	return culprits(table.Changed(running), func(without map[string]bool) bool {
+		revision.Routes = table.Without(without)
+		config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
+		return err == nil && c.Nginx.Check(ctx, config, c.files(config, facts)) == nil
+	})
+}
+
+// culprits returns those elements of a list without which accepts returns true. accepts gets the elements that are left
+// out. If leaving out all of them does not help, or if more than mostTrials calls would be necessary, it returns nil.
+func culprits(list []string, accepts func(without map[string]bool) bool) (found []string) {
+	trials := 0
+	try := func(with []string) bool {
+		trials++
+		without := make(map[string]bool, len(list))
+		for _, id := range list {
+			without[id] = true
+		}
+		for _, id := range with {
+			delete(without, id)
+		}
+		return accepts(without)
+	}
+	if len(list) == 0 || !try(nil) {
+		return nil
+	}
+	// search adds the elements of a part without which accepts returns true. It returns false if there are none. isBad is
+	// true if it is known that there is one.
+	var search func(part []string, isBad bool) bool
+	search = func(part []string, isBad bool) bool {
+		switch {
+		case trials >= mostTrials || !isBad && try(part):
+			return false
+		case len(part) == 1:
+			found = append(found, part[0])
+		default:
+			left := search(part[:len(part)/2], false)
+			search(part[len(part)/2:], !left)
+		}
+		return true
+	}
+	search(list, true)
+	if trials >= mostTrials {
+		return nil
+	}
+	return found
+}
