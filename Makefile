@@ -124,6 +124,10 @@ test-long: ## Unit tests that wait for nginx's own times, or judge a disk, and s
 test-bench: ## Short forms of bench-article and bench-purge, which check what is measured and no times. Three minutes.
 	$(real) hack/in-memory go -C test/bench test -count=1 -timeout 40m -run '^TestBenchmarkChecksItself$$' ./caches ./purge
 
+.PHONY: test-conformance
+test-conformance: ## The conformance suite of the Gateway API, profile GATEWAY-HTTP, on the test cluster. Half an hour; report in dist/results.
+	@test/conformance/run
+
 .PHONY: test-all
 test-all: ## What make test leaves out, because it is long or judges rates. Results are in dist/results. PARTS="race long" takes some.
 	@hack/all $(PARTS)
@@ -201,6 +205,10 @@ bench-shard: ## Keys that move and how even the shares are, against percentages 
 .PHONY: bench-miss
 bench-miss: ## What the gateway between caches and origin costs a MISS. Three minutes.
 	@test/bench/miss
+
+.PHONY: bench-routes
+bench-routes: ## What 1 to 2,000 HTTPRoutes cost the operator and nginx, and a HIT. Ten minutes.
+	@test/bench/routes/sites
 
 .PHONY: bench-fleet
 bench-fleet: ## What a hop between pods costs, beside Varnish and Traffic Server. A quarter of an hour.

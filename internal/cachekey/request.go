@@ -15,6 +15,9 @@ type Request struct {
 	Method, Scheme string
 	// Host is the value of the header Host, with or without a port.
 	Host string
+	// Port is a colon and the port of a Gateway's listener, if this is not the default port of the scheme. It is a part of
+	// the keys of routes. It is "" for the CacheNode's own site, whose keys have no port.
+	Port string
 	// URI is the path with its query string, as a client sends it.
 	URI string
 }
@@ -91,8 +94,8 @@ func withMark(query string) string {
 	return "?" + query
 }
 
-// host returns the value of $host: the host in lower case, without a port and without a dot at the end. nginx
-// converts only ASCII letters to lower case.
+// host returns the value of $host, and the port that keys of routes contain. $host is the host in lower case, without a
+// port and without a dot at the end. nginx converts only ASCII letters to lower case.
 func (r Request) host() string {
 	host, _, _ := strings.Cut(r.Host, ":")
 	if end := strings.IndexByte(r.Host, ']'); strings.HasPrefix(r.Host, "[") && end > 0 { // an IPv6 address
@@ -104,7 +107,7 @@ func (r Request) host() string {
 			lower[i] = b - 'A' + 'a'
 		}
 	}
-	return string(lower)
+	return string(lower) + r.Port
 }
 
 // sent returns the path as the client sent it, and the query. The text after "#" belongs to neither of them.

@@ -119,17 +119,3 @@ func One(path string, in io.Reader) (*v1alpha1.CacheNode, error) {
 	}
 	return cacheNodes[0], nil
 }
-
-// Named reads the CacheNode with the given name from a file.
-func Named(path, name string, in io.Reader) (*v1alpha1.CacheNode, error) {
-	cacheNodes, err := Read(path, in)
-	if err != nil {
-		return nil, err
-	}
-	for _, cacheNode := range cacheNodes {
-		if cacheNode.Name == name {
-			return cacheNode, nil
-		}
-	}
-	return nil, fmt.Errorf("%s: no CacheNode %s in it", path, name)
-}

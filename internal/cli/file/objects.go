@@ -31,6 +31,16 @@ type Objects struct {
 	Files map[ID]string
 }
 
+// Named returns the CacheNode with a name.
+func (o Objects) Named(name string) (*v1alpha1.CacheNode, error) {
+	for _, c := range o.CacheNodes {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("no CacheNode %s in the files", name)
+}
+
 // Len returns the number of objects.
 func (o Objects) Len() int {
 	return len(o.CacheNodes) + len(o.Classes) + len(o.Gateways) + len(o.HTTPRoutes) + len(o.Grants) + len(o.Namespaces) +

@@ -59,7 +59,7 @@ func (o Objects) Routes(cacheNode *v1alpha1.CacheNode, clusterDomain string) (
 }
 
 // Table returns the routes that the pods of a CacheNode would serve; see [Objects.Routes]. It writes a warning for each
-// thing that is assumed, and for each problem of a Gateway or a route.
+// thing that is assumed, and for each problem of a Gateway or a route. A CacheNode without spec.gateways has no routes.
 func (o Objects) Table(cacheNode *v1alpha1.CacheNode, clusterDomain string, warnings io.Writer) routes.Table {
 	decided, assumed := o.Routes(cacheNode, clusterDomain)
 	for _, warning := range assumed {

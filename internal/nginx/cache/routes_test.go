@@ -146,6 +146,13 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("request %d (-want +got):\n%s", i, diff)
 		}
 	}
+	for _, key := range []string{
+		"http://red.example.com/fresh", "http://red.example.com:8080/fresh", // as "kubectl cachenode explain" shows them
+	} {
+		if n := len(n.Cached("site=111111111111.11111111.site "+key, "disk1", "disk2", "disk3")); n != 1 {
+			t.Errorf("%d files have the key of %s, want 1", n, key)
+		}
+	}
 	answered := map[string]int{}
 	for range 100 {
 		answered[strings.Fields(get(20000, red, "/both/fresh"))[1]]++

@@ -32,7 +32,8 @@ import (
 
 // New returns the command.
 func New() *cobra.Command {
-	var method, filename string
+	var method string
+	var files []string
 	command := &cobra.Command{
 		Use:   "explain NAME KEY|URL",
 		Short: "Show the disk and file of an object, and which pods hold it",
@@ -45,58 +46,124 @@ The command asks the agent of each pod for the object's files, which needs the r
 With spec.cache.slice, they are those of the first %d slices, and of the whole object.
 It requests no object, so it caches nothing.
 
-With -f, the CacheNode comes from a file, and the command needs no cluster.`, objects.MaxSlices),
+If routes of Gateways may answer the URL, each route and backend has an object of its own, and all are shown.
+Rules with conditions on headers are not compared, because the headers of a request are not known here.
+
+With -f, the CacheNode comes from files, and the command needs no cluster.`, objects.MaxSlices),
 		Example: `  kubectl cachenode explain edge https://cdn.example.com/video/1.mp4
-  kubectl cachenode explain edge https://cdn.example.com/video/1.mp4 -f edge.yaml`,
+  kubectl cachenode explain edge https://cdn.example.com/video/1.mp4 -f edge.yaml
+  kubectl cachenode explain edge http://shop.example.com/items -f edge.yaml -f routes/`,
 		Args: cobra.ExactArgs(2),
 	}
 	command.Flags().StringVar(&method, "method", "GET", "the request's method, where it is part of the key")
-	command.Flags().StringVarP(&filename, "filename", "f", "",
-		"a file with the CacheNode, instead of the cluster; - reads standard input")
+	command.Flags().StringSliceVarP(&files, "filename", "f", nil,
+		"a file with the CacheNode and its Gateways and routes, or a folder of such files, instead of the cluster; "+
+			"- reads standard input; may be given more than once")
 	_ = command.RegisterFlagCompletionFunc("method", // fails only for a flag that does not exist
 		cobra.FixedCompletions([]string{"GET", "HEAD", "POST"}, cobra.ShellCompDirectiveNoFileComp))
 	form := output.Add(command, "")
 	flags := connect.Add(command)
 	command.ValidArgsFunction = flags.CompleteNames
-	tell := func(out io.Writer, p place, copies []held) error {
-		if form.IsForPrograms() {
-			return form.Write(out, summarize(p, copies))
-		}
-		return write(out, p, copies)
-	}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := form.Check(); err != nil {
 			return err
 		}
-		if filename != "" {
-			cacheNode, err := file.Named(filename, args[0], command.InOrStdin())
-			if err != nil {
+		var all []explained
+		var err error
+		if len(files) > 0 {
+			all, err = inFiles(files, args[0], method, args[1], command.InOrStdin(), command.ErrOrStderr())
+		} else {
+			all, err = inCluster(command.Context(), flags, args[0], method, args[1])
+		}
+		if err != nil {
+			return err
+		}
+		if form.IsForPrograms() {
+			return writeFor(form, command.OutOrStdout(), all)
+		}
+		for i, e := range all {
+			if i > 0 {
+				_, _ = fmt.Fprintln(command.OutOrStdout())
+			}
+			if err := write(command.OutOrStdout(), e.place, e.copies); err != nil {
 				return err
 			}
-			place := placeOf(cacheNode, method, args[1])
-			place.ownedWhenNew(cacheNode)
-			return tell(command.OutOrStdout(), place, nil)
 		}
-		cluster, err := flags.Connect()
-		if err != nil {
-			return err
-		}
-		cacheNode := &v1alpha1.CacheNode{}
-		name := client.ObjectKey{Namespace: cluster.Namespace, Name: args[0]}
-		if err := cluster.Get(command.Context(), name, cacheNode); err != nil {
-			return err
-		}
-		place := placeOf(cacheNode, method, args[1])
-		if err := place.findOwners(command.Context(), cluster, cacheNode); err != nil {
-			return err
-		}
-		copies, err := ask(command.Context(), cluster, cacheNode, place.key)
-		if err != nil {
-			return err
-		}
-		return tell(command.OutOrStdout(), place, copies)
+		return nil
 	}
 	return command
+}
+
+// explained is a place with the copies that the pods have; nil if the CacheNode comes from a file.
+type explained struct {
+	place
+	copies []held
+}
+
+// writeFor writes the output for programs. This is a list if routes may answer the URL, because there may be several
+// objects.
+func writeFor(form *output.Flag, out io.Writer, all []explained) error {
+	list := make([]summary, len(all))
+	for i, e := range all {
+		list[i] = summarize(e.place, e.copies)
+	}
+	if len(list) == 1 && all[0].route == "" {
+		return form.Write(out, list[0])
+	}
+	return form.Write(out, list)
+}
+
+// inFiles explains a URL or a key without a cluster.
+func inFiles(files []string, name, method, argument string, in io.Reader, warnings io.Writer) ([]explained, error) {
+	objects, err := file.ReadAll(files, metav1.NamespaceDefault, in)
+	if err != nil {
+		return nil, err
+	}
+	cacheNode, err := objects.Named(name)
+	if err != nil {
+		return nil, err
+	}
+	places, err := placesOf(cacheNode, objects.Table(cacheNode, "cluster.local", warnings), method, argument)
+	all := make([]explained, len(places))
+	for i, p := range places {
+		p.ownedWhenNew(cacheNode)
+		all[i] = explained{place: p}
+	}
+	return all, err
+}
+
+// inCluster explains a URL or a key of a CacheNode in the cluster.
+func inCluster(
+	ctx context.Context, flags *connect.Flags, cacheNodeName, method, argument string,
+) (all []explained, err error) {
+	cluster, err := flags.Connect()
+	if err != nil {
+		return nil, err
+	}
+	cacheNode := &v1alpha1.CacheNode{}
+	name := client.ObjectKey{Namespace: cluster.Namespace, Name: cacheNodeName}
+	if err := cluster.Get(ctx, name, cacheNode); err != nil {
+		return nil, err
+	}
+	table, err := tableOf(ctx, cluster, cacheNode)
+	if err != nil {
+		return nil, err
+	}
+	places, err := placesOf(cacheNode, table, method, argument)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		if err := p.findOwners(ctx, cluster, cacheNode); err != nil {
+			return nil, err
+		}
+		copies, err := ask(ctx, cluster, cacheNode, p.key)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, explained{p, copies})
+	}
+	return all, nil
 }
 
 // keyOf returns the key of the object at a URL. It reads any other argument as a key: the key of an object, or the
@@ -122,6 +189,8 @@ type place struct {
 	owners []owners
 	hash   uint32
 	slot   int
+	// route is the route and the backend that make the object; "" for the CacheNode's own site.
+	route string
 	// refused is the host of the URL if a request for this host gets 421.
 	refused string
 }
@@ -215,6 +284,9 @@ func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.Cach
 }
 
 func write(out io.Writer, p place, copies []held) error {
+	if p.route != "" {
+		_, _ = fmt.Fprintf(out, "Route: %s\n", p.route)
+	}
 	_, err := fmt.Fprintf(out,
 		"Key:   %s\nHash:  %#08x, slot %d of %d\nDisk:  %s, which has %s of the keys\nFile:  %s\n",
 		p.key, p.hash, p.slot, shard.Slots, p.disk, p.share, p.file)

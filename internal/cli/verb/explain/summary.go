@@ -17,6 +17,8 @@ type summary struct {
 	// Owners are the pods to which the key belongs, one entry for each zone if there are zones; left out if the pods do
 	// not share keys.
 	Owners []owner `json:"owners,omitempty"`
+	// Route is the route and the backend that make the object; left out for the CacheNode's own site.
+	Route string `json:"route,omitempty"`
 	// RefusedHost is the host of the URL if it is not in spec.hosts, so that a request for it gets 421.
 	RefusedHost string `json:"refusedHost,omitempty"`
 	// Pods lists what each pod has cached of the object; left out if the CacheNode was read from a file instead of the
@@ -58,7 +60,8 @@ type podSummary struct {
 
 func summarize(p place, copies []held) summary {
 	s := summary{
-		Key: p.key, Hash: p.hash, Slot: p.slot, Disk: p.disk, Share: p.share, File: p.path, RefusedHost: p.refused,
+		Key: p.key, Hash: p.hash, Slot: p.slot, Disk: p.disk, Share: p.share, File: p.path, Route: p.route,
+		RefusedHost: p.refused,
 	}
 	for _, o := range p.owners {
 		s.Owners = append(s.Owners, owner{o.zone, o.owner, o.standIn, o.previous})

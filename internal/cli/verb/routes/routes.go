@@ -5,24 +5,18 @@
 package routes
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/output"
+	"github.com/cachenode/cachenode-operator/internal/cli/served"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
-	"github.com/cachenode/cachenode-operator/internal/manifest"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -60,7 +54,13 @@ It needs the right to get ConfigMaps.`,
 		if err := form.Check(); err != nil {
 			return err
 		}
-		read := func() (routes.Table, error) { return fromCluster(command.Context(), flags, args[0]) }
+		read := func() (of routes.Table, err error) {
+			cluster, err := flags.Connect()
+			if err != nil {
+				return of, err
+			}
+			return served.Routes(command.Context(), cluster, args[0])
+		}
 		if len(o.files) > 0 {
 			read = func() (routes.Table, error) {
 				return o.fromFiles(args[0], command.InOrStdin(), command.ErrOrStderr())
@@ -84,40 +84,17 @@ It needs the right to get ConfigMaps.`,
 	return command
 }
 
-// fromCluster returns the routes in the newest revision of a CacheNode.
-func fromCluster(ctx context.Context, flags *connect.Flags, name string) (of routes.Table, err error) {
-	cluster, err := flags.Connect()
-	if err != nil {
-		return of, err
-	}
-	configMap := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: cluster.Namespace, Name: naming.ConfigMap(name)}
-	if err := cluster.Get(ctx, key, configMap); err != nil {
-		return of, fmt.Errorf("the configuration of CacheNode %s: %w", name, err)
-	}
-	text := manifest.RevisionIn(configMap, naming.CandidateKey)
-	if text == "" {
-		text = manifest.RevisionIn(configMap, naming.StableKey)
-	}
-	revision, err := agentapi.ReadRevision([]byte(text))
-	if err != nil {
-		return of, fmt.Errorf("the configuration of CacheNode %s: %w", name, err)
-	}
-	return revision.Routes, nil
-}
-
 // fromFiles returns the routes that the operator would make of the objects in files.
 func (o options) fromFiles(name string, in io.Reader, warnings io.Writer) (of routes.Table, err error) {
 	objects, err := file.ReadAll(o.files, metav1.NamespaceDefault, in)
 	if err != nil {
 		return of, err
 	}
-	for _, c := range objects.CacheNodes {
-		if c.Name == name {
-			return objects.Table(c, "cluster.local", warnings), nil
-		}
+	cacheNode, err := objects.Named(name)
+	if err != nil {
+		return of, err
 	}
-	return of, fmt.Errorf("no CacheNode %s in the files", name)
+	return objects.Table(cacheNode, "cluster.local", warnings), nil
 }
 
 // write prints rows for people.

@@ -3,9 +3,7 @@ package routes
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 
@@ -59,30 +57,21 @@ func answering(of routes.Table, text string) (rows []row, err error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("--url is %q, want a URL such as http://shop.example.com/items", text)
 	}
-	standard := map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	want := net.JoinHostPort("", cmp.Or(u.Port(), standard))
-	request := routes.Request{
-		Host: strings.ToLower(u.Hostname()), Method: "GET", Path: normal(u.Path), Query: u.RawQuery,
-		Headers: map[string]string{},
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	for _, port := range ports(of) {
-		hosts := of.VirtualHosts(port)
-		at, c := routes.Find(hosts, request)
-		if c == nil || net.JoinHostPort("", strconv.Itoa(int(of.Listeners[hosts[at].Listener].Port))) != want {
-			continue
-		}
-		rows = append(rows, newRow(of, hosts[at], *c))
+	number, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("--url: port %s: %w", port, err)
+	}
+	for _, a := range of.Answers(int32(number), routes.Request{
+		Host: strings.ToLower(u.Hostname()), Method: "GET", Path: routes.NormalPath(u.Path), Query: u.RawQuery,
+		Headers: map[string]string{},
+	}) {
+		rows = append(rows, newRow(of, a.VirtualHost, a.Candidate))
 	}
 	return rows, nil
-}
-
-// normal returns a path in the form of nginx's variable $uri: without dot segments and empty segments.
-func normal(of string) string {
-	clean := path.Clean("/" + of)
-	if strings.HasSuffix(of, "/") && clean != "/" {
-		clean += "/"
-	}
-	return clean
 }
 
 func newRow(of routes.Table, host routes.VirtualHost, c routes.Candidate) row {
