@@ -31,6 +31,15 @@ type Objects struct {
 	Files map[ID]string
 }
 
+// ReadOne reads the objects in files and folders; see [ReadAll]. It returns an error if there is more than one
+// CacheNode.
+func ReadOne(paths []string, namespace string, in io.Reader) (o Objects, err error) {
+	if o, err = ReadAll(paths, namespace, in); err == nil && len(o.CacheNodes) != 1 {
+		err = fmt.Errorf("%s: %d CacheNodes in it, want one", strings.Join(paths, ", "), len(o.CacheNodes))
+	}
+	return o, err
+}
+
 // Named returns the CacheNode with a name.
 func (o Objects) Named(name string) (*v1alpha1.CacheNode, error) {
 	for _, c := range o.CacheNodes {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,18 +24,20 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
+	"github.com/cachenode/cachenode-operator/internal/cli/served"
 	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/revision"
+	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
 // options are the command's flags.
 type options struct {
-	filename, from string
-	exitCode       bool
-	output         *output.Flag
+	files, from []string
+	exitCode    bool
+	output      *output.Flag
 }
 
 // New returns the command.
@@ -51,7 +54,9 @@ The file is compared with the CacheNode in the cluster, and with what its pods r
 The API server is asked whether it accepts the edit.
 How full the caches are comes from the pods' metrics, which needs the right to get pods/proxy.
 That is an estimate of up to a minute ago; "du" counts what the indexes have now.
-With --from, two files are compared without a cluster.
+With --from, the files are compared with other files, without a cluster.
+
+If the files contain routes of Gateways too, it is shown which routes change, and of which the objects stay in the caches.
 
 Programs get a field "outcome" with -o json. With --exit-code, it is the exit code too:
 
@@ -62,13 +67,16 @@ Programs get a field "outcome" with -o json. With --exit-code, it is the exit co
 Errors exit with 1.`,
 		Example: `  kubectl cachenode plan -f edge.yaml
   git show HEAD:edge.yaml >old.yaml; kubectl cachenode plan -f edge.yaml --from old.yaml
+  kubectl cachenode plan -f edge.yaml -f routes/
   kubectl cachenode plan -f edge.yaml -o json | jq -r '.outcome, .cached[]?.note'`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	command.Flags().StringVarP(&o.filename, "filename", "f", "",
-		"the file with the new version of the CacheNode; - reads standard input")
-	command.Flags().StringVar(&o.from, "from", "", "a file with the CacheNode as it is now, instead of the cluster")
+	command.Flags().StringSliceVarP(&o.files, "filename", "f", nil,
+		"a file with the new version of the CacheNode and of its Gateways and routes, or a folder of such files; "+
+			"- reads standard input; may be given more than once")
+	command.Flags().StringSliceVar(&o.from, "from", nil,
+		"a file or folder with the objects as they are now, instead of the cluster; may be given more than once")
 	command.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with 2 for changes, and with 3 for a loss")
 	_ = command.MarkFlagRequired("filename") // fails only for a flag that does not exist
 	o.output = output.Add(command, "")
@@ -83,21 +91,27 @@ Errors exit with 1.`,
 }
 
 func (o *options) run(command *cobra.Command, flags *connect.Flags) error {
-	next, err := file.One(o.filename, command.InOrStdin())
+	namespace, cluster := metav1.NamespaceDefault, (*connect.Cluster)(nil)
+	if len(o.from) == 0 {
+		var err error
+		if cluster, err = flags.Connect(); err != nil {
+			return err
+		}
+		namespace = cluster.Namespace
+	}
+	next, err := file.ReadOne(o.files, namespace, command.InOrStdin())
 	if err != nil {
 		return err
 	}
-	if next.Annotations[file.NoReplicas] != "" {
-		next.Spec.Replicas = nil
+	cacheNode := next.CacheNodes[0]
+	if cacheNode.Annotations[file.NoReplicas] != "" {
+		cacheNode.Spec.Replicas = nil
 	}
 	var r result
-	if o.from != "" {
+	if cluster == nil {
 		r, err = o.offline(next, command.ErrOrStderr())
 	} else {
-		var cluster *connect.Cluster
-		if cluster, err = flags.Connect(); err == nil {
-			r, err = inCluster(command.Context(), cluster, next, command.ErrOrStderr())
-		}
+		r, err = withRoutes(command.Context(), cluster, next, command.ErrOrStderr())
 	}
 	if err != nil {
 		return err
@@ -105,7 +119,7 @@ func (o *options) run(command *cobra.Command, flags *connect.Flags) error {
 	if o.output.IsForPrograms() {
 		err = o.output.Write(command.OutOrStdout(), r)
 	} else {
-		writeText(command.OutOrStdout(), r, next.Spec.Rollout.MaxKeyMovement)
+		writeText(command.OutOrStdout(), r, cacheNode.Spec.Rollout.MaxKeyMovement)
 	}
 	if code := r.Outcome.code(); err == nil && o.exitCode && code != 0 {
 		return output.Exit(code)
@@ -113,18 +127,45 @@ func (o *options) run(command *cobra.Command, flags *connect.Flags) error {
 	return err
 }
 
-// offline compares the CacheNode of a file with the CacheNode in the file of the flag --from.
-func (o *options) offline(next *v1alpha1.CacheNode, warnings io.Writer) (result, error) {
-	now, err := file.One(o.from, nil)
+// offline compares the objects of files with the objects in the files of the flag --from.
+func (o *options) offline(objects file.Objects, warnings io.Writer) (result, error) {
+	before, err := file.ReadOne(o.from, metav1.NamespaceDefault, nil)
 	if err != nil {
 		return result{}, err
 	}
+	now, next := before.CacheNodes[0], objects.CacheNodes[0]
 	if next.Spec.Replicas == nil {
 		next.Spec.Replicas = now.Spec.Replicas
 		_, _ = fmt.Fprintln(warnings,
 			"warning: the file has no spec.replicas, so how many pods there are is not known here")
 	}
-	return compare(now, running{}, next, nil)
+	r, err := compare(now, running{}, next, nil)
+	if err == nil {
+		const domain = "cluster.local"
+		r.addRoutes(changesOf(before.Table(now, domain, io.Discard), objects.Table(next, domain, warnings), true))
+	}
+	return r, err
+}
+
+// withRoutes compares the objects of files with those in the cluster. Routes that the files do not contain stay.
+func withRoutes(
+	ctx context.Context, cluster *connect.Cluster, objects file.Objects, warnings io.Writer,
+) (result, error) {
+	next := objects.CacheNodes[0]
+	var after routes.Table
+	if len(objects.HTTPRoutes) > 0 {
+		after = objects.Table(next, "cluster.local", warnings)
+	}
+	r, err := inCluster(ctx, cluster, next, warnings)
+	if err != nil || len(after.Routes) == 0 {
+		return r, err
+	}
+	before, err := served.Routes(ctx, cluster, next.Name)
+	if apierrors.IsNotFound(err) { // a CacheNode without pods
+		err = nil
+	}
+	r.addRoutes(changesOf(before, after, false))
+	return r, err
 }
 
 // Run compares the CacheNode of a file with the one in the cluster, and writes the effects of the edit to out.

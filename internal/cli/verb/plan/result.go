@@ -38,6 +38,8 @@ type result struct {
 	Chosen []string `json:"chosen,omitempty"`
 	Pods   pods     `json:"pods"`
 	Claims []claim  `json:"claims,omitempty"`
+	// Routes lists the routes of Gateways that the edit changes.
+	Routes []routeChange `json:"routes,omitempty"`
 }
 
 // outcome is the most severe effect of an edit.
@@ -164,6 +166,23 @@ func compare(
 	r.Claims = claimsOf(before.claims, next)
 	r.Outcome = r.outcome(e)
 	return r, nil
+}
+
+// addRoutes adds what the edit does to routes, which need a reload of nginx.
+func (r *result) addRoutes(changes []routeChange) {
+	if len(changes) == 0 {
+		return
+	}
+	r.Routes = changes
+	if len(r.Pods.Replaced) == 0 && r.Pods.stay > 0 {
+		r.Pods.Reload = true
+	}
+	switch {
+	case slices.ContainsFunc(changes, func(c routeChange) bool { return c.Lost }):
+		r.Outcome = loss
+	case r.Outcome == nothing:
+		r.Outcome = changed
+	}
 }
 
 // outcome returns the most severe effect.

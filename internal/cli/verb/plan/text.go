@@ -44,6 +44,17 @@ func writeText(out io.Writer, r result, limit *int32) {
 	for _, c := range r.Claims {
 		say("Claims: %s", c.text())
 	}
+	for _, c := range r.Routes {
+		verb := map[string]string{routeCreate: "is new", routeUpdate: "changes", routeDelete: "is deleted"}[c.Action]
+		fate := ", and its objects stay in the caches"
+		switch {
+		case c.Action == routeCreate:
+			fate = ""
+		case c.Lost:
+			fate = ", and the caches no longer find some of its objects, or all"
+		}
+		say("Route: %s %s%s", c.Route, verb, fate)
+	}
 }
 
 // writeKeys prints which keys move, and whether the cache no longer finds objects.

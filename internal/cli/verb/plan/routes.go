@@ -1,0 +1,84 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// routeChange describes what an edit does to a route of a Gateway.
+type routeChange struct {
+	// Route is the namespace and the name of the HTTPRoute, with a slash between them.
+	Route string `json:"route"`
+	// Action is Create, Change or Delete.
+	Action string `json:"action"`
+	// Lost is true if the cache no longer finds objects of the route.
+	Lost bool `json:"lost,omitempty"`
+}
+
+// The values of routeChange.Action.
+const (
+	routeCreate = "Create"
+	routeUpdate = "Change"
+	routeDelete = "Delete"
+)
+
+// changesOf returns the routes that an edit changes. If isWhole is false, next contains only some of the routes, so a
+// route that it does not contain stays. It is pure.
+//
+// The tables may come from files, which do not contain the UIDs of objects and the ports of endpoints. So the names of
+// sites and the addresses of backends do not count.
+func changesOf(before, next routes.Table, isWhole bool) (changes []routeChange) {
+	before, next = withoutFacts(before), withoutFacts(next)
+	for _, id := range next.Changed(before) {
+		had := before.Route(id)
+		if had == nil {
+			changes = append(changes, routeChange{Route: id, Action: routeCreate})
+			continue
+		}
+		kept := sitesOf(*next.Route(id))
+		changes = append(changes, routeChange{
+			Route: id, Action: routeUpdate,
+			Lost: slices.ContainsFunc(sitesOf(*had), func(site string) bool { return !slices.Contains(kept, site) }),
+		})
+	}
+	for _, r := range before.Routes {
+		if isWhole && next.Route(r.ID()) == nil {
+			changes = append(changes, routeChange{Route: r.ID(), Action: routeDelete, Lost: true})
+		}
+	}
+	return changes
+}
+
+// withoutFacts returns a table in which only that differs which files contain.
+func withoutFacts(t routes.Table) (plain routes.Table) {
+	for _, r := range t.Routes {
+		r.Site = r.ID()
+		r.Rules = slices.Clone(r.Rules)
+		for i := range r.Rules {
+			r.Rules[i].Backends = slices.Clone(r.Rules[i].Backends)
+			for j := range r.Rules[i].Backends {
+				b := &r.Rules[i].Backends[j]
+				if b.Host != "" {
+					b.Host, b.Port = "host", 0
+				}
+			}
+		}
+		plain.Routes = append(plain.Routes, r)
+	}
+	for _, l := range t.Listeners {
+		l.PodPort = 0
+		plain.Listeners = append(plain.Listeners, l)
+	}
+	return plain
+}
+
+// sitesOf returns the sites of the objects of a route.
+func sitesOf(r routes.Route) (sites []string) {
+	for rule := range r.Rules {
+		for _, a := range r.Choices(rule) {
+			sites = append(sites, a.Site)
+		}
+	}
+	return sites
+}

@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// TestChangesOf checks which routes count as changed, and of which the caches no longer find objects.
+func TestChangesOf(t *testing.T) {
+	t.Parallel()
+	// table returns a table with one route, whose first rule has a backend and the given matches.
+	table := func(uid, backend string, matches ...routes.Match) routes.Table {
+		r := routes.Route{Namespace: "team", Name: "shop", Site: uid + ".shop", Rules: []routes.Rule{{
+			Matches: matches, Backends: []routes.Backend{{Name: backend, Host: uid, Port: 80, Weight: 1}},
+		}}}
+		return routes.Table{
+			Routes: []routes.Route{r}, Listeners: []routes.Listener{{
+				Gateway: "team/main", Name: "http", Port: 80, PodPort: 20000,
+				Attached: []routes.Attachment{{Route: r.ID(), Hosts: []routes.Host{"shop.example.com"}}},
+			}},
+		}
+	}
+	at := func(path, method string) routes.Match {
+		return routes.Match{Path: routes.Path{Value: path}, Method: method}
+	}
+	before := table("1", "web:80", at("/", ""))
+	two := table("1", "web:80", at("/", ""))
+	two.Routes[0].Rules[0].Backends = append(two.Routes[0].Rules[0].Backends, routes.Backend{Name: "new:80", Weight: 1})
+	const id = "team/shop"
+	for name, tt := range map[string]struct {
+		before, next routes.Table
+		isWhole      bool
+		want         []routeChange
+	}{
+		"nothing, with other UIDs": {before, table("2", "web:80", at("/", "")), true, nil},
+		"a new route":              {routes.Table{}, before, false, []routeChange{{id, routeCreate, false}}},
+		"another path":             {before, table("1", "web:80", at("/a", "")), false, []routeChange{{id, routeUpdate, false}}},
+		"another backend":          {before, table("1", "new:80", at("/", "")), false, []routeChange{{id, routeUpdate, false}}},
+		"a condition":              {before, table("1", "web:80", at("/", "GET")), false, []routeChange{{id, routeUpdate, true}}},
+		"two backends":             {before, two, false, []routeChange{{id, routeUpdate, true}}},
+		"a deleted route":          {before, routes.Table{}, true, []routeChange{{id, routeDelete, true}}},
+		"some files":               {before, routes.Table{}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, changesOf(tt.before, tt.next, tt.isWhole)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
