@@ -40,7 +40,8 @@ spec:
 	configMap := &corev1.ConfigMap{}
 	configMap.Name, configMap.Namespace = naming.ConfigMap(cacheNode.Name), cacheNode.Namespace
 	has := func(r *routes.Route, path string) bool {
-		return r != nil && slices.ContainsFunc(r.Rules, func(rule routes.Rule) bool { return rule.Matches[0].Path.Value == path })
+		isAt := func(rule routes.Rule) bool { return rule.Matches[0].Path.Value == path }
+		return r != nil && slices.ContainsFunc(r.Rules, isAt)
 	}
 	a.set(func() {
 		a.o = o

@@ -16,12 +16,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// The form of a stripped Secret. Its type differs from the type of all Secrets in the cluster that are read, so a Secret
-// cannot pass for a stripped one.
+// strippedSecret is the type of a stripped Secret. It differs from the type of all Secrets in the cluster that are
+// read, so a Secret cannot pass for a stripped one.
+const strippedSecret corev1.SecretType = "cachenode.io/certificate" //nolint:gosec // no credential
+
+// The keys of a stripped Secret.
 const (
-	strippedSecret  corev1.SecretType = "cachenode.io/certificate"
-	certificateKey                    = "pem"
-	certificateFlaw                   = "problem"
+	certificateKey  = "pem"
+	certificateFlaw = "problem"
 )
 
 // stripSecret keeps only the certificate and the key of a Secret. The certificate is checked here, once for each change

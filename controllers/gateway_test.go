@@ -339,8 +339,8 @@ func TestLargeRevision(t *testing.T) {
 	}
 }
 
-// TestCertificateOfAGateway checks how the certificate of a listener reaches the pods: the operator's Secret contains it
-// before a revision names it, a renewal changes the Secret and no revision, and the Secret is emptied in the end.
+// TestCertificateOfAGateway checks how the certificate of a listener reaches the pods: the operator's Secret contains
+// it before a revision names it, a renewal changes the Secret and no revision, and the Secret is emptied in the end.
 func TestCertificateOfAGateway(t *testing.T) {
 	t.Parallel()
 	o := gatewayOperator(t)

@@ -36,7 +36,8 @@ func (r *CacheNodeReconciler) tellListening(s scope, o observed) {
 }
 
 // tellRefused reports to [GatewayReconciler] because of which routes nginx has refused the revision that is wanted. The
-// reconciler then leaves these routes at the form that the pods serve, so the next revision has the edits of the others.
+// reconciler then leaves these routes at the form that the pods serve, so the next revision has the edits of the
+// others.
 func (r *CacheNodeReconciler) tellRefused(s scope, o observed, w wanted, done rolled) {
 	if r.Exchange == nil || done.rollout == nil {
 		return

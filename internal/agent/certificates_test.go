@@ -103,15 +103,18 @@ func TestCertificatesOfGateways(t *testing.T) {
 	}{
 		{"both", nil, map[string]string{"certificate-a.pem": first, "certificate-b.pem": second}},
 		{
-			"a renewal", map[string]string{"a": renewed, "b": second},
+			"a renewal",
+			map[string]string{"a": renewed, "b": second},
 			map[string]string{"certificate-a.pem": renewed, "certificate-b.pem": second},
 		},
 		{
-			"a damaged file", map[string]string{"a": first + "-----BEGIN", "b": "damaged"},
+			"a damaged file",
+			map[string]string{"a": first + "-----BEGIN", "b": "damaged"},
 			map[string]string{"certificate-a.pem": first + "-----BEGIN", "certificate-b.pem": second},
 		},
 		{
-			"a missing file", map[string]string{"a": first},
+			"a missing file",
+			map[string]string{"a": first},
 			map[string]string{"certificate-a.pem": first, "certificate-b.pem": second},
 		},
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// mostTrials is the maximum number of configurations that the agent tries in order to find the routes that nginx
+// mostTrials is the maximum number of configurations that the agent tries to find the routes that nginx
 // refuses. One refused route of 2,000 changed ones needs 12 of them.
 const mostTrials = 24
 

@@ -26,8 +26,8 @@ func (a *Agent) setProblem(err error) {
 	a.problem = text
 }
 
-// refuse records that a revision is refused, and because of which routes, if that is known. The agent does not try the revision again until another revision is
-// wanted or a user requests a retry.
+// refuse records that a revision is refused, and because of which routes, if that is known. The agent does not try the
+// revision again until another revision is wanted or a user requests a retry.
 func (a *Agent) refuse(revision agentapi.Revision, message string, routes ...string) {
 	a.Log.Error("nginx refused the configuration", "revision", revision.ID, "message", message, "routes", routes)
 	a.metrics.Reload(metrics.Refused)

@@ -114,7 +114,8 @@ func (s State) CertificateRefs() (names []types.NamespacedName) {
 func unsupportedTLS(g *gw.Gateway, l gw.Listener) *problem {
 	switch {
 	case l.TLS == nil || ptr.Deref(l.TLS.Mode, gw.TLSModeTerminate) != gw.TLSModeTerminate:
-		return problemf(gw.ListenerReasonUnsupportedValue, "tls.mode: use Terminate, with a certificate in tls.certificateRefs")
+		return problemf(gw.ListenerReasonUnsupportedValue,
+			"tls.mode: use Terminate, with a certificate in tls.certificateRefs")
 	case len(l.TLS.CertificateRefs) != 1:
 		return problemf(gw.ListenerReasonUnsupportedValue, "tls.certificateRefs: exactly one certificate is supported")
 	case len(l.TLS.Options) > 0:

@@ -15,7 +15,8 @@ var supportedVersions = regexp.MustCompile(`^v1\.[56]\.`)
 
 // features are the features of the Gateway API that are supported, sorted by name.
 var features = []gw.FeatureName{
-	"Gateway", "GatewayHTTPSListenerDetectMisdirectedRequests", "GatewayPort8080", "HTTPRoute", "HTTPRouteMethodMatching", "HTTPRouteParentRefPort",
+	"Gateway", "GatewayHTTPSListenerDetectMisdirectedRequests", "GatewayPort8080", "HTTPRoute",
+	"HTTPRouteMethodMatching", "HTTPRouteParentRefPort",
 	"HTTPRoutePortRedirect", "HTTPRouteQueryParamMatching", "HTTPRouteSchemeRedirect", "ReferenceGrant",
 }
 

@@ -119,8 +119,8 @@ func (r *room) takeListener(namespace string, l routes.Listener) *problem {
 	return r.take(namespace, r.sizeOf(l))
 }
 
-// takeCertificate uses room for a certificate, once for each namespace with Gateways that use it. If there is not enough,
-// it returns a problem and uses nothing.
+// takeCertificate uses room for a certificate, once for each namespace with Gateways that use it. If there is not
+// enough, it returns a problem and uses nothing.
 func (r *room) takeCertificate(namespace, id string, text []byte) *problem {
 	of := owned{namespace, id}
 	if r.certificates[of] {

@@ -29,24 +29,39 @@ func TestRefused(t *testing.T) {
 		isKept  bool
 	}{
 		"a route with a good form": {
-			at("/bad"), gateways.Refused{Forms: forms(bad), Good: good.Route(id)}, "/good",
-			[]string{"HTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue"}, true,
+			at("/bad"),
+			gateways.Refused{Forms: forms(bad), Good: good.Route(id)},
+			"/good",
+			[]string{"HTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue"},
+			true,
 		},
 		"a new route": {
-			at("/bad"), gateways.Refused{Forms: forms(bad)}, "",
-			[]string{"HTTPRoute edge/shop, main: Accepted=False UnsupportedValue"}, true,
+			at("/bad"),
+			gateways.Refused{Forms: forms(bad)},
+			"",
+			[]string{"HTTPRoute edge/shop, main: Accepted=False UnsupportedValue"},
+			true,
 		},
 		"the good form is refused too": {
-			at("/bad"), gateways.Refused{Forms: forms(bad, good), Good: good.Route(id)}, "",
-			[]string{"HTTPRoute edge/shop, main: Accepted=False UnsupportedValue"}, true,
+			at("/bad"),
+			gateways.Refused{Forms: forms(bad, good), Good: good.Route(id)},
+			"",
+			[]string{"HTTPRoute edge/shop, main: Accepted=False UnsupportedValue"},
+			true,
 		},
 		"the good form is of a deleted route": {
-			at("/bad"), gateways.Refused{Forms: forms(bad), Good: &other}, "",
-			[]string{"HTTPRoute edge/shop, main: Accepted=False UnsupportedValue"}, true,
+			at("/bad"),
+			gateways.Refused{Forms: forms(bad), Good: &other},
+			"",
+			[]string{"HTTPRoute edge/shop, main: Accepted=False UnsupportedValue"},
+			true,
 		},
 		"the route has changed": {
-			at("/new"), gateways.Refused{Forms: forms(bad), Good: good.Route(id)}, "/new",
-			[]string{"HTTPRoute edge/shop, main:"}, false,
+			at("/new"),
+			gateways.Refused{Forms: forms(bad), Good: good.Route(id)},
+			"/new",
+			[]string{"HTTPRoute edge/shop, main:"},
+			false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,8 @@ func TestChanged(t *testing.T) {
 		return []routes.Rule{{Matches: []routes.Match{{Path: routes.Path{Value: path}}}}}
 	}
 	hosts := map[string]routes.Host{"a": "a.com", "b": "b.com", "c": "c.com"}
-	a, b := routes.Route{Namespace: "x", Name: "a", Rules: at("/")}, routes.Route{Namespace: "x", Name: "b", Rules: at("/")}
+	a := routes.Route{Namespace: "x", Name: "a", Rules: at("/")}
+	b := routes.Route{Namespace: "x", Name: "b", Rules: at("/")}
 	edited, c := b, routes.Route{Namespace: "x", Name: "c"}
 	edited.Rules = at("/edited")
 	before := oneListener(hosts, a, b)

@@ -30,7 +30,10 @@ func secureTable() routes.Table {
 		host routes.Host
 		port int32
 	}{
-		{"", securePort}, {"second.org", securePort}, {"*.wild.org", securePort}, {"fourth.wild.org", securePort},
+		{"", securePort},
+		{"second.org", securePort},
+		{"*.wild.org", securePort},
+		{"fourth.wild.org", securePort},
 		{"shop.example.com", securePort + 1},
 	} {
 		r := routes.Route{
@@ -53,7 +56,8 @@ func secureTable() routes.Table {
 	return table
 }
 
-// writeGatewayCertificate writes a certificate for a name to the file from which nginx reads the certificate with the ID.
+// writeGatewayCertificate writes a certificate for a name to the file from which nginx reads the certificate with the
+// ID.
 func writeGatewayCertificate(
 	t *testing.T, n *nginxtest.Nginx, authority *x509.Certificate, key *ecdsa.PrivateKey, id, name string,
 ) {

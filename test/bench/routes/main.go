@@ -87,8 +87,8 @@ func run(n int, node, out string) error {
 	return os.WriteFile(out, []byte(config.Text), 0o600)
 }
 
-// fill adds a Gateway and n routes of several teams to a state, and returns the last path of the large host. Their names are random, because names of real teams do
-// not compress well.
+// fill adds a Gateway and n routes of several teams to a state, and returns the last path of the large host. Their
+// names are random, because names of real teams do not compress well.
 func fill(s *gateways.State, n int) (last string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func() string {
@@ -103,7 +103,8 @@ func fill(s *gateways.State, n int) (last string) {
 	all := gw.NamespacesFromAll
 	gateway.Spec.Listeners[0].AllowedRoutes = &gw.AllowedRoutes{Namespaces: &gw.RouteNamespaces{From: &all}}
 	s.Gateways = []gw.Gateway{gateway}
-	s.Ports = map[gateways.Port]int32{{Gateway: types.NamespacedName{Namespace: s.Fleet.Namespace, Name: "main"}, Number: 80}: 20000}
+	name := types.NamespacedName{Namespace: gateway.Namespace, Name: gateway.Name}
+	s.Ports = map[gateways.Port]int32{{Gateway: name, Number: 80}: 20000}
 	add := func(team, host string, count int) (path string) {
 		route := gw.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: word(), UID: types.UID(word())}}
 		parent := gw.Namespace(s.Fleet.Namespace)

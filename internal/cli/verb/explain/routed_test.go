@@ -41,16 +41,17 @@ spec:
   disks: [{name: disk1, size: 1Gi}]
   gateways: {}
 `
+	const shop = "site=11.22.shop "
 	const own = "  origin: {servers: [{host: origin.example.com, port: 80}]}\n"
 	for name, tt := range map[string]struct {
 		spec, argument string
 		want           []string // the key, and the route before a slash
 	}{
 		"a route": {"", "http://SHOP.example.com/a?b=c", []string{
-			"site=11.22.shop http://shop.example.com/a?b=c team",
+			shop + "http://shop.example.com/a?b=c team",
 		}},
-		"another port":    {"", "http://shop.example.com:8080/a", []string{"site=11.22.shop http://shop.example.com:8080/a team"}},
-		"a standard port": {"", "http://shop.example.com:80/a", []string{"site=11.22.shop http://shop.example.com/a team"}},
+		"another port":    {"", "http://shop.example.com:8080/a", []string{shop + "http://shop.example.com:8080/a team"}},
+		"a standard port": {"", "http://shop.example.com:80/a", []string{shop + "http://shop.example.com/a team"}},
 		"two backends": {"", "http://shop.example.com/both/", []string{
 			"site=" + table.Routes[0].Choices(1)[0].Site + " http://shop.example.com/both/ team",
 			"site=" + table.Routes[0].Choices(1)[1].Site + " http://shop.example.com/both/ team",
@@ -58,13 +59,13 @@ spec:
 		"no backend":   {"", "http://shop.example.com/none", nil},
 		"another host": {"", "http://elsewhere.example.com/", nil},
 		"no listener":  {"", "https://shop.example.com/", nil},
-		"a key":        {"", "site=11.22.shop http://shop.example.com/a", []string{"site=11.22.shop http://shop.example.com/a "}},
+		"a key":        {"", shop + "http://shop.example.com/a", []string{shop + "http://shop.example.com/a "}},
 		"a route, and the CacheNode's own site": {own, "http://shop.example.com/a", []string{
-			"http://shop.example.com/a ", "site=11.22.shop http://shop.example.com/a team",
+			"http://shop.example.com/a ", shop + "http://shop.example.com/a team",
 		}},
-		"the CacheNode's own site has other hosts": {own + "  hosts: [cdn.example.com]\n", "http://shop.example.com/a", []string{
-			"site=11.22.shop http://shop.example.com/a team",
-		}},
+		"the CacheNode's own site has other hosts": {
+			own + "  hosts: [cdn.example.com]\n", "http://shop.example.com/a", []string{shop + "http://shop.example.com/a team"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -56,7 +56,8 @@ How full the caches are comes from the pods' metrics, which needs the right to g
 That is an estimate of up to a minute ago; "du" counts what the indexes have now.
 With --from, the files are compared with other files, without a cluster.
 
-If the files contain routes of Gateways too, it is shown which routes change, and of which the objects stay in the caches.
+If the files contain routes of Gateways too, it is shown which routes change, and of which routes the objects stay
+in the caches.
 
 Programs get a field "outcome" with -o json. With --exit-code, it is the exit code too:
 

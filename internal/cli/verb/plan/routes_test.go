@@ -30,6 +30,7 @@ func TestChangesOf(t *testing.T) {
 	two := table("1", "web:80", at("/", ""))
 	two.Routes[0].Rules[0].Backends = append(two.Routes[0].Rules[0].Backends, routes.Backend{Name: "new:80", Weight: 1})
 	const id = "team/shop"
+	update, losing := []routeChange{{id, routeUpdate, false}}, []routeChange{{id, routeUpdate, true}}
 	for name, tt := range map[string]struct {
 		before, next routes.Table
 		isWhole      bool
@@ -37,10 +38,10 @@ func TestChangesOf(t *testing.T) {
 	}{
 		"nothing, with other UIDs": {before, table("2", "web:80", at("/", "")), true, nil},
 		"a new route":              {routes.Table{}, before, false, []routeChange{{id, routeCreate, false}}},
-		"another path":             {before, table("1", "web:80", at("/a", "")), false, []routeChange{{id, routeUpdate, false}}},
-		"another backend":          {before, table("1", "new:80", at("/", "")), false, []routeChange{{id, routeUpdate, false}}},
-		"a condition":              {before, table("1", "web:80", at("/", "GET")), false, []routeChange{{id, routeUpdate, true}}},
-		"two backends":             {before, two, false, []routeChange{{id, routeUpdate, true}}},
+		"another path":             {before, table("1", "web:80", at("/a", "")), false, update},
+		"another backend":          {before, table("1", "new:80", at("/", "")), false, update},
+		"a condition":              {before, table("1", "web:80", at("/", "GET")), false, losing},
+		"two backends":             {before, two, false, losing},
 		"a deleted route":          {before, routes.Table{}, true, []routeChange{{id, routeDelete, true}}},
 		"some files":               {before, routes.Table{}, false, nil},
 	} {
