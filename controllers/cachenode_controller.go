@@ -169,7 +169,7 @@ func (r *CacheNodeReconciler) run(ctx context.Context, s scope) (lasting, time.D
 	r.tellListening(s, p.observed)
 	kept := r.keep(ctx, s, p.observed, &p.outcome)
 	var refused, uncertified, failed error
-	p.wanted, refused = r.want(ctx, s, p.observed)
+	p.wanted, refused = r.want(ctx, s, p.observed, &p.outcome)
 	secret, uncertified := r.certify(ctx, s, p.observed, p.wanted, &p.outcome)
 	if err = errors.Join(refused, uncertified, p.storage.err); err == nil {
 		p.rolled, failed = r.roll(ctx, s, p.observed, p.wanted, secret, &p.outcome)

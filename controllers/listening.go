@@ -3,7 +3,9 @@ package controllers
 import (
 	"cmp"
 	"maps"
+	"time"
 
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -13,15 +15,50 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// routes returns the routes that the pods are to serve. Until the first pass of [GatewayReconciler], these are the
-// routes that the pods already have.
-func (r *CacheNodeReconciler) routes(s scope, o observed) routes.Table {
+// trial is a candidate, and the time since which the pods try it.
+type trial struct {
+	candidate string
+	since     time.Time
+}
+
+// next returns the trial after a pass that has found a candidate, or none.
+func (t trial) next(candidate string, now time.Time) trial {
+	if candidate == t.candidate {
+		return t
+	}
+	return trial{candidate, now}
+}
+
+// longestTrial is the time for which edits of routes wait for a candidate, in addition to rollout.canary.seconds. An
+// agent may pause before a reload; see package reload.
+const longestTrial = 45 * time.Second
+
+// waits returns how long edits of routes wait for the candidate. Without this, a team that edits its routes all the time
+// would replace each candidate before all pods have it.
+func (t trial) waits(candidate string, canary time.Duration, now time.Time) time.Duration {
+	if candidate != t.candidate {
+		return longestTrial + canary
+	}
+	return max(0, longestTrial+canary-now.Sub(t.since))
+}
+
+// routes returns the routes that the pods are to serve. While the pods try a candidate, these are the routes of the
+// candidate: later edits come with the next one. Until the first pass of [GatewayReconciler], these are the routes that
+// the pods already have.
+func (r *CacheNodeReconciler) routes(s scope, o observed, out *outcome) routes.Table {
 	if r.Exchange == nil || s.cacheNode.Spec.Gateways == nil {
 		return routes.Table{}
 	}
 	table, known := r.Exchange.table(client.ObjectKeyFromObject(s.cacheNode))
 	if newest := cmp.Or(o.offered.candidate, o.offered.stable); !known && newest != nil {
 		return newest.Routes
+	}
+	if c := o.offered.candidate; c != nil {
+		canary := time.Duration(ptr.Deref(s.cacheNode.Spec.Rollout.Canary.Seconds, 0)) * time.Second
+		if left := s.last.trial.waits(c.ID, canary, s.now); left > 0 {
+			out.lookAgain(left)
+			return c.Routes
+		}
 	}
 	return table
 }

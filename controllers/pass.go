@@ -77,6 +77,8 @@ type lasting struct {
 	// oldAgents are the pods that the last event of [status.LeavesAtOnce] named. The agents of these pods do not support
 	// leaving disks.
 	oldAgents []string
+	// trial is the candidate that the pods are trying.
+	trial trial
 	// written is the CacheNode with the status that was written last. It is nil as soon as the informer cache shows that
 	// status.
 	written *v1alpha1.CacheNode
@@ -100,6 +102,7 @@ func (p *finished) next(err error) lasting {
 	if p.rollout != nil { // events have named these pods
 		next.oldAgents = p.leaving.oldAgents
 	}
+	next.trial = next.trial.next(p.offered.state.Candidate, p.now)
 	if p.storage.err == nil {
 		next.wantsVolumes = volumeProblem(p.storage.actions.Follow) != nil
 	}

@@ -36,7 +36,9 @@ func (w wanted) isRendered() bool { return w.target.Revision.ID != "" }
 
 // want computes what the spec asks for, and changes nothing. The error is a [status.Problem] if the spec is not
 // accepted or waits for a person.
-func (r *CacheNodeReconciler) want(ctx context.Context, s scope, o observed) (w wanted, err error) {
+func (r *CacheNodeReconciler) want(
+	ctx context.Context, s scope, o observed, out *outcome,
+) (w wanted, err error) {
 	errs := append(validation.Validate(s.cacheNode), r.Cluster.Policy.Violations(s.cacheNode)...)
 	if len(errs) > 0 {
 		return w, &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: errs.ToAggregate().Error(), Stalled: true}
@@ -55,7 +57,7 @@ func (r *CacheNodeReconciler) want(ctx context.Context, s scope, o observed) (w 
 	if w.certificate, err = r.references.certificate(ctx, s.cacheNode); err != nil {
 		return w, err
 	}
-	if w.target, err = r.render(w.effective, bundle, r.routes(s, o)); err != nil {
+	if w.target, err = r.render(w.effective, bundle, r.routes(s, o, out)); err != nil {
 		return w, err
 	}
 	if w.movement, err = moves(s, o, w.target.Revision); err != nil {

@@ -133,6 +133,10 @@ type conductor struct {
 	blamed, strange int
 	// master is the process ID of nginx's master in the last check in which the master ran.
 	master int
+	// reloaded is the time of the last reload, and memory is the memory that nginx had then, in bytes; 0 if the agent has
+	// not reloaded nginx yet.
+	reloaded time.Time
+	memory   int64
 	// unmended is the error of the method check when it last tried to make nginx run the agent's current configuration
 	// again; nil if that was not necessary or succeeded.
 	unmended error

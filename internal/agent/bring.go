@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,8 +52,22 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		made.files = current.files
 		return checkInterval, c.take(made)
 	}
+	if wait := c.pause(made, facts.Memory); wait > 0 {
+		return min(wait, checkInterval), nil
+	}
 	made.files = c.files(config, facts)
 	return c.give(ctx, made, facts)
+}
+
+// pause returns how long nginx must not reload yet for another revision; see [reload.Pause]. A change of the pods or the
+// disks does not wait.
+func (c *conductor) pause(made applied, memory int64) time.Duration {
+	current := c.current()
+	if current == nil || current.revision.ID == made.revision.ID || current.fleet != made.fleet ||
+		!slices.Equal(current.used, made.used) || !maps.Equal(current.generations, made.generations) {
+		return 0
+	}
+	return reload.Pause(c.clock.Since(c.reloaded), c.Nginx.Leaving(), memory)
 }
 
 // give gives nginx a configuration that differs from the previous one.
@@ -70,6 +85,7 @@ func (c *conductor) give(ctx context.Context, made applied, facts cache.Facts) (
 		return checkInterval, err
 	}
 	begun := c.clock.Now()
+	c.reloaded, c.memory = begun, facts.Memory
 	err := c.Nginx.Apply(ctx, config, made.files)
 	if ctx.Err() != nil {
 		return checkInterval, nil
@@ -203,6 +219,9 @@ func (c *conductor) check(ctx context.Context) {
 		readForThemselves := current.revision.Spec.IO.Mode == v1alpha1.IOWorkers
 		if killed := c.Nginx.KillStuck(c.clock.Now(), timeout, readForThemselves); killed > 0 {
 			c.Log.Warn("ended old workers that wait for a disk", "workers", killed)
+		}
+		if ended := c.Nginx.EndOldest(c.memory); ended > 0 {
+			c.Log.Warn("ended old workers, which took half of the memory", "workers", ended)
 		}
 	}
 	version, woken := c.askUnlessWoken(ctx)
