@@ -1,0 +1,300 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// manyRoutes is the number of routes in TestRouteEdits. mostLag is the longest time from an edit of a route until every
+// pod has it or a later one.
+const (
+	manyRoutes = 500
+	mostLag    = 30 * time.Second
+)
+
+// editedFleet serves only routes of the tests' namespace, with a memory limit that shows whether old workers are
+// bounded.
+const editedFleet = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge}
+spec:
+  replicas: 2
+  disks:
+  - {name: disk1, size: 1Gi, storageClassName: local-disks}
+  gateways: {maxRoutesPerNamespace: 1000}
+  memoryTier: {enabled: false}
+  pod: {resources: {limits: {memory: 768Mi}}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: edge}
+spec:
+  controllerName: cachenode.io/gateway
+  parametersRef: {group: cachenode.io, kind: CacheNode, name: edge, namespace: e2e}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edits, namespace: e2e}
+spec:
+  gatewayClassName: edge
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+`
+
+// routeWith returns an HTTPRoute with two rules. The second has the given path.
+func routeWith(name, host, path string) string {
+	return fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: %s}
+spec:
+  parentRefs: [{name: edits}]
+  hostnames: [%s]
+  rules:
+  - matches: [{path: {value: /objects}}]
+    backendRefs: [{name: origin, port: 80}]
+  - matches: [{path: {value: %s}}]
+    backendRefs: [{name: origin, port: 80}]
+`, name, host, path)
+}
+
+// routeEdits follows the edits of one route in all pods.
+type routeEdits struct {
+	*suite
+	pods map[string]string // the address of each pod's port for the Gateway, by name
+
+	mutex sync.Mutex
+	made  []time.Time    // when each edit was made
+	seen  map[string]int // the last edit that each pod is known to have
+	lags  []time.Duration
+}
+
+// edit makes the next edit: the route then has the path of this edit, instead of the one before.
+func (e *routeEdits) edit(t *testing.T) {
+	t.Helper()
+	e.mutex.Lock()
+	next := len(e.made)
+	e.mutex.Unlock()
+	kubectl(t, routeWith("edited", "edited.example.com", fmt.Sprintf("/versions/edit-%d", next)), "apply", "-f", "-")
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	e.made = append(e.made, time.Now())
+}
+
+// look asks a pod which edit it has, and notes how long the edits since its last one took.
+func (e *routeEdits) look(t *testing.T, pod string) {
+	t.Helper()
+	e.mutex.Lock()
+	from, until := e.seen[pod]+1, len(e.made)
+	e.mutex.Unlock()
+	if from >= until {
+		return
+	}
+	var paths []string
+	for i := from; i < until; i++ {
+		paths = append(paths, fmt.Sprintf("/versions/edit-%d/x", i))
+	}
+	now := time.Now()
+	for i, r := range e.fetch(t, 0, paths, "-base", "http://"+e.pods[pod], "-host", "edited.example.com") {
+		if r.Status != http.StatusOK {
+			continue
+		}
+		e.mutex.Lock()
+		for edit := e.seen[pod] + 1; edit <= from+i; edit++ {
+			e.lags = append(e.lags, max(0, now.Sub(e.made[edit])))
+		}
+		e.seen[pod] = from + i
+		e.mutex.Unlock()
+	}
+}
+
+// settle waits until every pod has the last edit.
+func (e *routeEdits) settle(t *testing.T) {
+	t.Helper()
+	within(t, 2*mostLag, func() string {
+		for pod := range e.pods {
+			e.look(t, pod)
+			e.mutex.Lock()
+			behind := len(e.made) - 1 - e.seen[pod]
+			e.mutex.Unlock()
+			if behind > 0 {
+				return fmt.Sprintf("%s is %d edits behind", pod, behind)
+			}
+		}
+		return ""
+	})
+}
+
+// report logs the median and the longest of the lags since the last report, and returns the longest.
+func (e *routeEdits) report(t *testing.T, what string) time.Duration {
+	t.Helper()
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	slices.Sort(e.lags)
+	if len(e.lags) == 0 {
+		t.Fatalf("%s: no edit has reached a pod", what)
+	}
+	longest := e.lags[len(e.lags)-1]
+	t.Logf("%s: %d edits in %d pods; until a pod had one: median %s, longest %s", what, len(e.made)-1, len(e.pods),
+		e.lags[len(e.lags)/2].Round(10*time.Millisecond), longest.Round(10*time.Millisecond))
+	e.lags = nil
+	return longest
+}
+
+// TestRouteEdits makes edits among 500 routes: one after another, and then one a second for ten minutes, while clients
+// download slowly. It shows how long edits take, and that old workers have a bound. It takes a quarter of an hour.
+// CACHENODE_TEST_EDIT_SECONDS sets another length.
+func TestRouteEdits(t *testing.T) {
+	s := newSuite(t)
+	installGatewayAPI(t)
+	t.Cleanup(func() {
+		kubectl(t, "", "delete", "gateway,httproute", "--all", "--wait")
+		kubectl(t, "", "delete", "gatewayclass", "edge", "--ignore-not-found")
+	})
+	s.starts(t, editedFleet)
+	var all strings.Builder
+	for i := range manyRoutes - 1 {
+		all.WriteString(routeWith(fmt.Sprint("r-", i), fmt.Sprintf("h-%d.example.com", i), "/versions") + "---")
+	}
+	kubectl(t, all.String()+routeWith("edited", "edited.example.com", "/versions/edit-0"), "apply", "--server-side", "-f", "-")
+	within(t, 3*time.Minute, func() string {
+		if got := kubectl(t, "", "get", "gateway", "edits", "-o",
+			"jsonpath={.status.listeners[0].attachedRoutes}"); got != strconv.Itoa(manyRoutes) {
+			return got + " routes are attached"
+		}
+		return ""
+	})
+	gatewayAddress := kubectl(t, "", "get", "service", naming.Gateway(namespace, "edits"), "-o",
+		"jsonpath={.spec.ports[0].targetPort}")
+	e := &routeEdits{suite: s, pods: map[string]string{}, seen: map[string]int{}, made: []time.Time{time.Now()}}
+	for _, p := range s.cachePods(t) {
+		e.pods[p.Name], e.seen[p.Name] = p.Status.PodIP+":"+gatewayAddress, 0
+	}
+	before := uids(s.cachePods(t))
+
+	const few = 20
+	for range few {
+		e.edit(t)
+		e.settle(t)
+	}
+	if longest := e.report(t, "one edit after another"); longest > mostLag {
+		t.Errorf("an edit took %s, want at most %s", longest, mostLag)
+	}
+
+	length := 10 * time.Minute
+	if text := os.Getenv("CACHENODE_TEST_EDIT_SECONDS"); text != "" {
+		seconds, err := strconv.Atoi(text)
+		must(t, err)
+		length = time.Duration(seconds) * time.Second
+	}
+	downloads := e.downloadSlowly(t, length)
+	most := map[string]int{}
+	end, every := time.Now().Add(length), time.NewTicker(time.Second)
+	defer every.Stop()
+	for i := 0; time.Now().Before(end); i++ {
+		<-every.C
+		e.edit(t)
+		for pod := range e.pods {
+			e.look(t, pod)
+			if i%5 == 0 {
+				most[pod] = max(most[pod], nginxMemory(t, pod))
+			}
+		}
+	}
+	e.settle(t)
+	if longest := e.report(t, "an edit a second"); longest > mostLag {
+		t.Errorf("an edit took %s, want at most %s", longest, mostLag)
+	}
+	t.Logf("the most memory of nginx's processes, in MiB: %v; %s", most, downloads())
+	if after := uids(s.cachePods(t)); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("pods were replaced or restarted: %v, before %v", after, before)
+	}
+}
+
+// nginxMemory returns the anonymous memory of all nginx processes of a pod, in MiB.
+func nginxMemory(t *testing.T, pod string) int {
+	t.Helper()
+	const sum = `for p in /proc/[0-9]*; do grep -q nginx $p/comm && cat $p/status; done 2>/dev/null | ` +
+		`awk '/^RssAnon/ {kb += $2} END {print int(kb / 1024)}'`
+	got, err := tryKubectl("", "exec", pod, "-c", "nginx", "--", "sh", "-c", sum)
+	must(t, err)
+	n, err := strconv.Atoi(strings.TrimSpace(got))
+	must(t, err)
+	return n
+}
+
+// downloadSlowly begins a download from each pod every ten seconds. Each reads 64 KiB a second until the end. The
+// function that it returns ends them, and says how many there were, and how many broke off.
+func (e *routeEdits) downloadSlowly(t *testing.T, length time.Duration) (ended func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), length)
+	t.Cleanup(cancel)
+	var mutex sync.Mutex
+	var group sync.WaitGroup
+	begun, broken := 0, 0
+	for pod, address := range e.pods {
+		_, port, _ := strings.Cut(address, ":")
+		local := portForward(t, namespace, "pod/"+pod, port)
+		group.Go(func() {
+			every := time.NewTicker(10 * time.Second)
+			defer every.Stop()
+			for i := 0; ctx.Err() == nil; i++ {
+				url := fmt.Sprintf("http://%s/objects/200000000/slow-%s-%d", local, pod, i)
+				group.Go(func() {
+					err := readSlowly(ctx, url)
+					mutex.Lock()
+					defer mutex.Unlock()
+					if begun++; err != nil && ctx.Err() == nil {
+						broken++
+					}
+				})
+				select {
+				case <-every.C:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	return func() string {
+		cancel()
+		group.Wait()
+		return fmt.Sprintf("%d slow downloads, of which %d broke off", begun, broken)
+	}
+}
+
+// readSlowly reads the body at a URL, 64 KiB a second, until the context ends.
+func readSlowly(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Host = "edited.example.com"
+	response, err := (&http.Client{Transport: &http.Transport{}}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for {
+		if _, err := io.CopyN(io.Discard, response.Body, 64<<10); err != nil {
+			return err
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
