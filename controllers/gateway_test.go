@@ -333,6 +333,14 @@ func TestLargeRevision(t *testing.T) {
 			}
 			return ""
 		})
+		o.eventually(func() string { // decisions start from what the operator's cache contains
+			cached := configMap.DeepCopy()
+			must(t, o.cached.Get(context.Background(), client.ObjectKeyFromObject(cached), cached))
+			if offered := readOffered(cached); offered.stable == nil {
+				return name + ": the operator's cache has no stable revision"
+			}
+			return ""
+		})
 		if got := len(configMap.BinaryData) > 0; got != tt.isPacked {
 			t.Errorf("%s: compressed: %t, want %t", name, got, tt.isPacked)
 		}

@@ -153,7 +153,7 @@ func stripTenants(object any) (any, error) {
 			return !strings.Contains(key, v1alpha1.GroupVersion.Group+"/")
 		})
 	case *corev1.ConfigMap:
-		o.BinaryData = nil // the journals of purges, which are read from the API server
+		delete(o.BinaryData, naming.PurgesKey) // the journals of purges are read from the API server
 	}
 	return cache.TransformStripManagedFields()(object)
 }

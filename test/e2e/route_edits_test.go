@@ -146,6 +146,7 @@ func (e *routeEdits) report(t *testing.T, what string) time.Duration {
 		t.Fatalf("%s: no edit has reached a pod", what)
 	}
 	longest := e.lags[len(e.lags)-1]
+	t.Logf("pods have the edits %v", e.seen)
 	t.Logf("%s: %d edits in %d pods; until a pod had one: median %s, longest %s", what, len(e.made)-1, len(e.pods),
 		e.lags[len(e.lags)/2].Round(10*time.Millisecond), longest.Round(10*time.Millisecond))
 	e.lags = nil
@@ -242,7 +243,7 @@ func (e *routeEdits) downloadSlowly(t *testing.T, length time.Duration) (ended f
 	t.Cleanup(cancel)
 	var mutex sync.Mutex
 	var group sync.WaitGroup
-	begun, broken := 0, 0
+	begun, broken := 0, []string(nil)
 	for pod, address := range e.pods {
 		_, port, _ := strings.Cut(address, ":")
 		local := portForward(t, namespace, "pod/"+pod, port)
@@ -250,13 +251,13 @@ func (e *routeEdits) downloadSlowly(t *testing.T, length time.Duration) (ended f
 			every := time.NewTicker(10 * time.Second)
 			defer every.Stop()
 			for i := 0; ctx.Err() == nil; i++ {
-				url := fmt.Sprintf("http://%s/objects/200000000/slow-%s-%d", local, pod, i)
+				url := fmt.Sprintf("http://%s/objects/60000000/slow-%s-%d", local, pod, i)
 				group.Go(func() {
 					err := readSlowly(ctx, url)
 					mutex.Lock()
 					defer mutex.Unlock()
 					if begun++; err != nil && ctx.Err() == nil {
-						broken++
+						broken = append(broken, err.Error())
 					}
 				})
 				select {
@@ -269,7 +270,7 @@ func (e *routeEdits) downloadSlowly(t *testing.T, length time.Duration) (ended f
 	return func() string {
 		cancel()
 		group.Wait()
-		return fmt.Sprintf("%d slow downloads, of which %d broke off", begun, broken)
+		return fmt.Sprintf("%d slow downloads, of which %d broke off: %q", begun, len(broken), broken[:min(3, len(broken))])
 	}
 }
 
@@ -285,6 +286,9 @@ func readSlowly(ctx context.Context, url string) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", response.StatusCode)
+	}
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
 	for {
