@@ -134,7 +134,7 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		if !known {
 			return reconcile.Result{}, nil // the first pass of the CacheNode causes a pass here
 		}
-		state.Served, state.Held = listening.served, listening.certificates
+		state.Served, state.Held = listening.served, r.Exchange.needed(request.NamespacedName)
 		state.Refused = r.Exchange.refusedBy(request.NamespacedName)
 		unserved = r.serve(ctx, cacheNode, &state, listening.held)
 	}

@@ -23,6 +23,9 @@ type GatewayExchange struct {
 	mutex     sync.Mutex
 	tables    map[types.NamespacedName]routes.Table
 	listening map[types.NamespacedName]listening
+	// given are the certificates in the tables that a pass of [CacheNodeReconciler] has got. The pass may be about to offer
+	// such a table to the pods.
+	given map[types.NamespacedName]map[string]bool
 	// refused are the routes that nginx has refused, by CacheNode and ID.
 	refused map[types.NamespacedName]map[string]gateways.Refused
 	// toCacheNodes and toGateways are the queues of the two controllers; nil before a controller starts.
@@ -43,7 +46,7 @@ type listening struct {
 func NewGatewayExchange() *GatewayExchange {
 	return &GatewayExchange{
 		tables: map[types.NamespacedName]routes.Table{}, listening: map[types.NamespacedName]listening{},
-		refused: map[types.NamespacedName]map[string]gateways.Refused{},
+		refused: map[types.NamespacedName]map[string]gateways.Refused{}, given: map[types.NamespacedName]map[string]bool{},
 	}
 }
 
@@ -86,7 +89,25 @@ func (e *GatewayExchange) table(cacheNode types.NamespacedName) (table routes.Ta
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	table, known = e.tables[cacheNode]
+	e.given[cacheNode] = union(e.given[cacheNode], certificatesOf(table))
 	return table, known
+}
+
+// needed returns the certificates that a pod may need: those of the revisions in the ConfigMap, and of the tables that
+// may become a revision.
+func (e *GatewayExchange) needed(cacheNode types.NamespacedName) map[string]bool {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return union(union(e.listening[cacheNode].certificates, e.given[cacheNode]), certificatesOf(e.tables[cacheNode]))
+}
+
+// certificatesOf returns the IDs of the certificates in a table.
+func certificatesOf(table routes.Table) map[string]bool {
+	ids := map[string]bool{}
+	for _, id := range table.Certificates() {
+		ids[id] = true
+	}
+	return ids
 }
 
 // withTables returns the names of the CacheNodes whose routes were decided.
@@ -101,6 +122,7 @@ func (e *GatewayExchange) withTables() []types.NamespacedName {
 func (e *GatewayExchange) setListening(cacheNode types.NamespacedName, now listening, whole bool) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
+	delete(e.given, cacheNode) // the pass that got them has ended, and its revision counts now
 	before, known := e.listening[cacheNode]
 	if !whole {
 		now.held, now.certificates = union(before.held, now.held), union(before.certificates, now.certificates)
@@ -174,4 +196,5 @@ func (e *GatewayExchange) forget(cacheNode types.NamespacedName) {
 	delete(e.tables, cacheNode)
 	delete(e.listening, cacheNode)
 	delete(e.refused, cacheNode)
+	delete(e.given, cacheNode)
 }

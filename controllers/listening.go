@@ -103,9 +103,7 @@ func (o observed) listensOn() (now listening, whole bool) {
 			continue
 		}
 		tables[revision.ID] = revision.Routes
-		for _, id := range revision.Routes.Certificates() {
-			now.certificates[id] = true
-		}
+		maps.Copy(now.certificates, certificatesOf(revision.Routes))
 		for _, l := range revision.Routes.Listeners {
 			now.held[gateways.Port{Gateway: naming.Split(l.Gateway), Number: l.Port}] = l.PodPort
 		}

@@ -9,7 +9,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"math/big"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,11 +21,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Limits of a certificate. A usual chain has about 7 kB. The lengths of RSA keys are those that OpenSSL and public
-// authorities accept; a longer key would make each handshake expensive for all sites of the pods.
+// Limits of a certificate, in bytes of PEM. A usual chain has about 5 kB, and a usual key less than 4 kB. The lengths of
+// RSA keys are those that OpenSSL and public authorities accept; a longer key would make each handshake expensive for
+// all sites of the pods.
 const (
-	maxCertificate = 64 << 10
-	minRSA, maxRSA = 2048, 4096
+	maxChain, maxKey = 48 << 10, 8 << 10
+	minRSA, maxRSA   = 2048, 4096
 )
 
 // Certificate is the certificate in a Secret.
@@ -46,17 +49,18 @@ func NewCertificate(secret *corev1.Secret) Certificate {
 
 // certificatePEM returns a key and its chain of certificates in one text. It keeps nothing else that the texts contain.
 func certificatePEM(chain, key []byte) ([]byte, error) {
-	if len(chain)+len(key) > maxCertificate {
-		return nil, fmt.Errorf("tls.crt and tls.key have more than %d bytes together", maxCertificate)
+	if len(chain) > maxChain || len(key) > maxKey {
+		return nil, fmt.Errorf("tls.crt has more than %d bytes, or tls.key has more than %d", maxChain, maxKey)
 	}
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
 		return nil, fmt.Errorf("tls.crt and tls.key: %w", err)
 	}
-	if err := usableKey(pair.Leaf.PublicKey); err != nil {
+	private, err := usableKey(pair.PrivateKey)
+	if err != nil {
 		return nil, fmt.Errorf("tls.key: %w", err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		return nil, fmt.Errorf("tls.key: %w", err)
 	}
@@ -74,22 +78,39 @@ func certificatePEM(chain, key []byte) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// usableKey returns an error for a key that clients or nginx do not accept.
-func usableKey(public any) error {
-	switch key := public.(type) {
-	case *rsa.PublicKey:
-		if n := key.N.BitLen(); n < minRSA || n > maxRSA {
-			return fmt.Errorf("an RSA key of %d bits: use %d to %d bits, or ECDSA", n, minRSA, maxRSA)
-		}
-	case *ecdsa.PublicKey:
+// usableKey returns the key in a form that contains only what was checked. It returns an error for a key that clients or
+// nginx do not accept, or that makes handshakes expensive.
+func usableKey(private any) (any, error) {
+	switch key := private.(type) {
+	case *rsa.PrivateKey:
+		return usableRSA(key)
+	case *ecdsa.PrivateKey:
 		if key.Curve == elliptic.P224() {
-			return fmt.Errorf("the curve %s is not supported: use P-256", key.Params().Name)
+			return nil, fmt.Errorf("the curve %s is not supported: use P-256", key.Params().Name)
 		}
-	case ed25519.PublicKey:
+	case ed25519.PrivateKey:
 	default:
-		return fmt.Errorf("a key of type %T is not supported: use RSA or ECDSA", public)
+		return nil, fmt.Errorf("a key of type %T is not supported: use RSA or ECDSA", private)
 	}
-	return nil
+	return private, nil
+}
+
+// usableRSA returns an RSA key whose other values follow from its two primes. A key may contain other primes than those
+// of its modulus, of any length, and OpenSSL would compute with them in each handshake.
+func usableRSA(key *rsa.PrivateKey) (*rsa.PrivateKey, error) {
+	if n := key.N.BitLen(); n < minRSA || n > maxRSA {
+		return nil, fmt.Errorf("an RSA key of %d bits: use %d to %d bits, or ECDSA", n, minRSA, maxRSA)
+	}
+	if len(key.Primes) != 2 || key.D.BitLen() > key.N.BitLen() {
+		return nil, errors.New("an RSA key must have two primes, and no exponent that is longer than its modulus")
+	}
+	product := new(big.Int).Mul(key.Primes[0], key.Primes[1])
+	if product.Cmp(key.N) != 0 {
+		return nil, errors.New("the primes of the RSA key do not belong to its modulus")
+	}
+	clean := &rsa.PrivateKey{PublicKey: key.PublicKey, D: key.D, Primes: key.Primes}
+	clean.Precompute()
+	return clean, clean.Validate()
 }
 
 // CertificateRefs returns the Secrets to which listeners of the fleet's Gateways refer and may refer, each once.

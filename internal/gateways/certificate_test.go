@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -77,7 +78,9 @@ func TestCertificate(t *testing.T) {
 		"no PEM":                  {with("tls.crt", "certificate"), "tls.crt and tls.key: tls: failed to find any PEM data"},
 		"no key":                  {with("tls.key", ""), "tls.crt and tls.key: "},
 		"the key of another":      {with("tls.key", string(ecKey(elliptic.P256()).Data["tls.key"])), "tls.crt and tls.key: "},
-		"more than a certificate": {with("tls.crt", strings.Repeat("a", 1<<16)), "tls.crt and tls.key have more than 65536"},
+		"more than a certificate": {with("tls.crt", strings.Repeat("a", 1<<16)), "tls.crt has more than"},
+		"more than a key":         {with("tls.key", strings.Repeat("a", 1<<14)), "tls.crt has more than"},
+		"primes of another key":   {otherPrimes(t), "tls."},
 		"a damaged chain": {with("tls.crt", string(good.Data["tls.crt"])+
 			string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("damaged")}))), "tls.crt: "},
 	} {
@@ -98,6 +101,33 @@ func TestCertificate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// otherPrimes returns a Secret whose RSA key has primes that do not belong to its modulus. nginx would use them in each
+// handshake.
+func otherPrimes(t *testing.T) *corev1.Secret {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := secret(t, key, key.Public())
+	odd := new(big.Int).SetBit(new(big.Int).Lsh(big.NewInt(1), 20000), 0, 1)
+	der, err := asn1.Marshal(struct {
+		Version                  int
+		N                        *big.Int
+		E                        int
+		D, P, Q, Dp, Dq, Inverse *big.Int
+		More                     []struct{ Prime, Exponent, Coefficient *big.Int }
+	}{
+		1, key.N, key.E, key.D, odd, big.NewInt(3), big.NewInt(1), big.NewInt(1), big.NewInt(1),
+		[]struct{ Prime, Exponent, Coefficient *big.Int }{{big.NewInt(5), big.NewInt(1), big.NewInt(1)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Data["tls.key"] = pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: der})
+	return s
 }
 
 // withCertificates is a Gateway with one listener for each of n certificates.

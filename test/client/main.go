@@ -32,7 +32,7 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("client: ")
 	if len(os.Args) < 2 {
-		log.Fatal("want wait, fetch, load or end")
+		log.Fatal("want wait, fetch, load, slow or end")
 	}
 	if err := run(os.Args[1], os.Args[2:]); err != nil {
 		log.Fatal(err)
@@ -74,6 +74,14 @@ func run(verb string, args []string) error {
 			return printEach(os.Stdout, results)
 		}
 		return json.NewEncoder(os.Stdout).Encode(sumUp(results))
+	case "slow":
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
+		defer cancel()
+		paths, err := pathsAndEnd(os.Stdin, func() {})
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(downloadSlowly(ctx, *base, *host, paths))
 	case "end":
 		return endLoads("/proc")
 	default:

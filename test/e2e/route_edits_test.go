@@ -1,11 +1,11 @@
 package e2e
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
 // manyRoutes is the number of routes in TestRouteEdits. mostLag is the longest time from an edit of a route until every
@@ -235,70 +236,31 @@ func nginxMemory(t *testing.T, pod string) int {
 	return n
 }
 
-// downloadSlowly begins a download from each pod every ten seconds. Each reads 64 KiB a second until the end. The
-// function that it returns ends them, and says how many there were, and how many broke off.
+// downloadSlowly begins a download from each pod every ten seconds, until the given time is over. The function that it
+// returns waits for that, and says how many downloads there were, and how many broke off.
 func (e *routeEdits) downloadSlowly(t *testing.T, length time.Duration) (ended func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), length)
-	t.Cleanup(cancel)
-	var mutex sync.Mutex
-	var group sync.WaitGroup
-	begun, broken := 0, []string(nil)
+	clients := map[string]*process{}
 	for pod, address := range e.pods {
-		_, port, _ := strings.Cut(address, ":")
-		local := portForward(t, namespace, "pod/"+pod, port)
-		group.Go(func() {
-			every := time.NewTicker(10 * time.Second)
-			defer every.Stop()
-			for i := 0; ctx.Err() == nil; i++ {
-				url := fmt.Sprintf("http://%s/objects/60000000/slow-%s-%d", local, pod, i)
-				group.Go(func() {
-					err := readSlowly(ctx, url)
-					mutex.Lock()
-					defer mutex.Unlock()
-					if begun++; err != nil && ctx.Err() == nil {
-						broken = append(broken, err.Error())
-					}
-				})
-				select {
-				case <-every.C:
-				case <-ctx.Done():
-				}
-			}
-		})
+		var paths []string
+		for i := range int(length / (10 * time.Second)) {
+			paths = append(paths, fmt.Sprintf("/objects/60000000/slow-%s-%d", pod, i))
+		}
+		cmd := exec.Command("kubectl", "--namespace", namespace, "exec", "-i", e.clients[1], "--", "/client", "slow",
+			"-base", "http://"+address, "-host", "edited.example.com", "-seconds", strconv.Itoa(int(length.Seconds())))
+		clients[pod] = start(t, cmd, strings.NewReader(strings.Join(paths, "\n")))
 	}
 	return func() string {
-		cancel()
-		group.Wait()
-		return fmt.Sprintf("%d slow downloads, of which %d broke off: %q", begun, len(broken), broken[:min(3, len(broken))])
-	}
-}
-
-// readSlowly reads the body at a URL, 64 KiB a second, until the context ends.
-func readSlowly(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	request.Host = "edited.example.com"
-	response, err := (&http.Client{Transport: &http.Transport{}}).Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", response.StatusCode)
-	}
-	every := time.NewTicker(time.Second)
-	defer every.Stop()
-	for {
-		if _, err := io.CopyN(io.Discard, response.Body, 64<<10); err != nil {
-			return err
+		var sum report.Downloads
+		for pod, client := range clients {
+			<-client.exited
+			var of report.Downloads
+			if err := json.Unmarshal([]byte(client.out.String()), &of); err != nil {
+				t.Errorf("the downloads from %s: %v", pod, err)
+			}
+			sum.Begun, sum.Broken = sum.Begun+of.Begun, append(sum.Broken, of.Broken...)
 		}
-		select {
-		case <-every.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return fmt.Sprintf("%d slow downloads, of which %d broke off: %q",
+			sum.Begun, len(sum.Broken), sum.Broken[:min(3, len(sum.Broken))])
 	}
 }

@@ -48,3 +48,9 @@ type Summary struct {
 	// that ended in this time. The first window begins with the load.
 	Windows []float64 `json:"windows"`
 }
+
+// Downloads is the outcome of slow downloads. Broken contains the errors of those that broke off.
+type Downloads struct {
+	Begun  int      `json:"begun"`
+	Broken []string `json:"broken,omitempty"`
+}
