@@ -23,8 +23,8 @@ type GatewayExchange struct {
 	mutex     sync.Mutex
 	tables    map[types.NamespacedName]routes.Table
 	listening map[types.NamespacedName]listening
-	// given are the certificates in the tables that a pass of [CacheNodeReconciler] has got. The pass may be about to offer
-	// such a table to the pods.
+	// given are the certificates in the tables that a pass of [CacheNodeReconciler] has got. The pass may be about to
+	// offer such a table to the pods.
 	given map[types.NamespacedName]map[string]bool
 	// refused are the routes that nginx has refused, by CacheNode and ID.
 	refused map[types.NamespacedName]map[string]gateways.Refused
@@ -118,14 +118,15 @@ func (e *GatewayExchange) withTables() []types.NamespacedName {
 }
 
 // setListening sets the ports on which the pods of a CacheNode listen. If whole is false, some pods may listen on
-// ports that are not in held, or need other certificates; then the ports and certificates of before are kept.
+// ports that are not in held; then the ports that were held before stay held. Certificates of earlier revisions are not
+// kept, because an agent keeps its own copies of those that its nginx uses.
 func (e *GatewayExchange) setListening(cacheNode types.NamespacedName, now listening, whole bool) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	delete(e.given, cacheNode) // the pass that got them has ended, and its revision counts now
 	before, known := e.listening[cacheNode]
 	if !whole {
-		now.held, now.certificates = union(before.held, now.held), union(before.certificates, now.certificates)
+		now.held = union(before.held, now.held)
 	}
 	if known && maps.Equal(before.served, now.served) && maps.Equal(before.held, now.held) &&
 		maps.Equal(before.certificates, now.certificates) {

@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -52,6 +53,9 @@ func certificatePEM(chain, key []byte) ([]byte, error) {
 	if len(chain) > maxChain || len(key) > maxKey {
 		return nil, fmt.Errorf("tls.crt has more than %d bytes, or tls.key has more than %d", maxChain, maxKey)
 	}
+	if err := checkRSA(key); err != nil {
+		return nil, fmt.Errorf("tls.key: %w", err)
+	}
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
 		return nil, fmt.Errorf("tls.crt and tls.key: %w", err)
@@ -95,17 +99,59 @@ func usableKey(private any) (any, error) {
 	return private, nil
 }
 
-// usableRSA returns an RSA key whose other values follow from its two primes. A key may contain other primes than those
-// of its modulus, of any length, and OpenSSL would compute with them in each handshake.
+// rsaKey is an RSA key in ASN.1 (RFC 8017, appendix A.1.2).
+type rsaKey struct {
+	Version                                           int
+	Modulus, PublicExponent, PrivateExponent          *big.Int
+	Prime1, Prime2, Exponent1, Exponent2, Coefficient *big.Int      `asn1:"optional"`
+	More                                              asn1.RawValue `asn1:"optional"`
+}
+
+// checkRSA returns an error for an RSA key whose numbers do not have the lengths of a usual key. With a prime that is
+// much longer than the modulus, reading the key would take seconds. Any other text passes, because others check it.
+func checkRSA(text []byte) error {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		der := block.Bytes
+		var outer struct { // a key in PKCS #8
+			Version   int
+			Algorithm asn1.RawValue
+			Key       []byte
+		}
+		if block.Type == "PRIVATE KEY" {
+			if _, err := asn1.Unmarshal(der, &outer); err != nil {
+				continue
+			}
+			der = outer.Key
+		}
+		var key rsaKey
+		if _, err := asn1.Unmarshal(der, &key); err != nil {
+			continue // another kind of key
+		}
+		n := key.Modulus.BitLen()
+		if n < minRSA || n > maxRSA {
+			return fmt.Errorf("an RSA key of %d bits: use %d to %d bits, or ECDSA", n, minRSA, maxRSA)
+		}
+		for _, number := range []*big.Int{
+			key.PublicExponent, key.PrivateExponent, key.Prime1, key.Prime2, key.Exponent1, key.Exponent2, key.Coefficient,
+		} {
+			if number == nil || number.Sign() <= 0 || number.BitLen() > n {
+				return errors.New("a number of the RSA key is missing, or is longer than its modulus")
+			}
+		}
+		if len(key.More.FullBytes) > 0 {
+			return errors.New("an RSA key must have two primes")
+		}
+	}
+	return nil
+}
+
+// usableRSA returns an RSA key whose other values follow from its two primes. A key may contain primes that do not
+// belong to its modulus, and OpenSSL would compute with them in each handshake.
 func usableRSA(key *rsa.PrivateKey) (*rsa.PrivateKey, error) {
-	if n := key.N.BitLen(); n < minRSA || n > maxRSA {
-		return nil, fmt.Errorf("an RSA key of %d bits: use %d to %d bits, or ECDSA", n, minRSA, maxRSA)
+	if len(key.Primes) != 2 {
+		return nil, errors.New("an RSA key must have two primes")
 	}
-	if len(key.Primes) != 2 || key.D.BitLen() > key.N.BitLen() {
-		return nil, errors.New("an RSA key must have two primes, and no exponent that is longer than its modulus")
-	}
-	product := new(big.Int).Mul(key.Primes[0], key.Primes[1])
-	if product.Cmp(key.N) != 0 {
+	if product := new(big.Int).Mul(key.Primes[0], key.Primes[1]); product.Cmp(key.N) != 0 {
 		return nil, errors.New("the primes of the RSA key do not belong to its modulus")
 	}
 	clean := &rsa.PrivateKey{PublicKey: key.PublicKey, D: key.D, Primes: key.Primes}

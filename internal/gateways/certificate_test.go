@@ -80,7 +80,9 @@ func TestCertificate(t *testing.T) {
 		"the key of another":      {with("tls.key", string(ecKey(elliptic.P256()).Data["tls.key"])), "tls.crt and tls.key: "},
 		"more than a certificate": {with("tls.crt", strings.Repeat("a", 1<<16)), "tls.crt has more than"},
 		"more than a key":         {with("tls.key", strings.Repeat("a", 1<<14)), "tls.crt has more than"},
-		"primes of another key":   {otherPrimes(t), "tls."},
+		"primes of another key":   {rsaSecret(t, 20000, 2048), "tls.key: a number of the RSA key is missing, or is longer"},
+		"a prime and no modulus":  {rsaSecret(t, 11000, 31), "tls.key: an RSA key of 31 bits"},
+		"a prime of no modulus":   {rsaSecret(t, 1000, 2048), "tls.key: an RSA key must have two primes"},
 		"a damaged chain": {with("tls.crt", string(good.Data["tls.crt"])+
 			string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("damaged")}))), "tls.crt: "},
 	} {
@@ -103,26 +105,28 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// otherPrimes returns a Secret whose RSA key has primes that do not belong to its modulus. nginx would use them in each
-// handshake.
-func otherPrimes(t *testing.T) *corev1.Secret {
+// rsaSecret returns a Secret with an RSA key whose first number of three has the given bits, as does its modulus. The
+// primes have nothing to do with the modulus. Reading such keys, or using them in handshakes, can take seconds.
+func rsaSecret(t *testing.T, bits, modulus uint) *corev1.Secret {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := secret(t, key, key.Public())
-	odd := new(big.Int).SetBit(new(big.Int).Lsh(big.NewInt(1), 20000), 0, 1)
+	s, n := secret(t, key, key.Public()), key.N
+	odd := func(bits uint) *big.Int { return new(big.Int).SetBit(new(big.Int).Lsh(big.NewInt(1), bits-1), 0, 1) }
+	if modulus != 2048 {
+		n = odd(modulus)
+	}
+	type prime struct{ Prime, Exponent, Coefficient *big.Int }
+	one := big.NewInt(1)
 	der, err := asn1.Marshal(struct {
 		Version                  int
 		N                        *big.Int
 		E                        int
 		D, P, Q, Dp, Dq, Inverse *big.Int
-		More                     []struct{ Prime, Exponent, Coefficient *big.Int }
-	}{
-		1, key.N, key.E, key.D, odd, big.NewInt(3), big.NewInt(1), big.NewInt(1), big.NewInt(1),
-		[]struct{ Prime, Exponent, Coefficient *big.Int }{{big.NewInt(5), big.NewInt(1), big.NewInt(1)}},
-	})
+		More                     []prime
+	}{1, n, key.E, big.NewInt(3), odd(bits), big.NewInt(3), one, one, one, []prime{{big.NewInt(5), one, one}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,15 +88,20 @@ func (r *room) collides(route routes.Route, hosts map[*listener][]routes.Host) *
 			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(seen)) {
-		at := hashed{route.Namespace, routemap.Hash(key)}
+	return r.note(route.Namespace, slices.Sorted(maps.Keys(seen)))
+}
+
+// note notes keys of a namespace. It returns a problem if too many keys of the namespace have the same hash.
+func (r *room) note(namespace string, keys []string) *problem {
+	for _, key := range keys {
+		at := hashed{namespace, routemap.Hash(key)}
 		if r.hashes[at] == nil {
 			r.hashes[at] = map[string]bool{}
 		}
 		if r.hashes[at][key] = true; len(r.hashes[at]) > maxEqual {
 			return problemf(gw.RouteReasonUnsupportedValue,
 				"more than %d hosts or segments of paths of namespace %s have the same hash in nginx, such as %q",
-				maxEqual, route.Namespace, key)
+				maxEqual, namespace, key)
 		}
 	}
 	return nil
@@ -115,6 +120,9 @@ func (u use) plus(more use) use {
 
 // takeListener uses room for a listener of a Gateway. If there is not enough, it returns a problem and uses nothing.
 func (r *room) takeListener(namespace string, l routes.Listener) *problem {
+	if problem := r.note(namespace, routemap.HostKeys(l.Host)); problem != nil {
+		return problem
+	}
 	l.Attached = []routes.Attachment{{}} // the list is larger than an empty one
 	return r.take(namespace, r.sizeOf(l))
 }

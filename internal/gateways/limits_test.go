@@ -212,6 +212,23 @@ func TestEqualHashes(t *testing.T) {
 	}
 }
 
+// TestEqualHashesOfListeners checks the same for the hosts of listeners.
+func TestEqualHashesOfListeners(t *testing.T) {
+	t.Parallel()
+	var list []string
+	for i := range 16 {
+		host := ""
+		for bit := range 4 {
+			host += []string{"an", "c0"}[i>>bit&1]
+		}
+		list = append(list, fmt.Sprintf("{name: l%d, port: 80, protocol: HTTP, hostname: %s.example.com}", i, host))
+	}
+	got := gateways.Decide(state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: ["+strings.Join(list, ", ")+"]}"))
+	if n := len(got.Table.Listeners); n != 4 {
+		t.Errorf("%d listeners are served, want 4", n)
+	}
+}
+
 // TestPathOfOtherBytes checks that a path that JSON cannot contain is refused.
 func TestPathOfOtherBytes(t *testing.T) {
 	t.Parallel()
