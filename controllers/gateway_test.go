@@ -384,7 +384,9 @@ func TestCertificateOfAGateway(t *testing.T) {
 	must(t, o.client.Create(context.Background(), first))
 	becomes("True ResolvedRefs")
 	o.settle(cacheNode)
-	id := naming.Certificate(types.NamespacedName{Namespace: "team", Name: "web"})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+	o.get(namespace)
+	id := naming.Certificate(namespace.UID, types.NamespacedName{Namespace: "team", Name: "web"})
 	delivered := func() (text []byte, revision string) {
 		own, configMap := &corev1.Secret{}, &corev1.ConfigMap{}
 		own.Name, own.Namespace = naming.Certificates(cacheNode.Name, 0), cacheNode.Namespace

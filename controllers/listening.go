@@ -3,6 +3,7 @@ package controllers
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -33,8 +34,8 @@ func (t trial) next(candidate string, now time.Time) trial {
 // agent may pause before a reload; see package reload.
 const longestTrial = 45 * time.Second
 
-// waits returns how long edits of routes wait for the candidate. Without this, a team that edits its routes all the time
-// would replace each candidate before all pods have it.
+// waits returns how long edits of routes wait for the candidate. Without this, a team that edits its routes all the
+// time would replace each candidate before all pods have it.
 func (t trial) waits(candidate string, canary time.Duration, now time.Time) time.Duration {
 	if candidate != t.candidate {
 		return longestTrial + canary
@@ -83,13 +84,15 @@ func (r *CacheNodeReconciler) tellRefused(s scope, o observed, w wanted, done ro
 	if refusal == nil || refusal.Revision != w.target.Revision.ID {
 		return
 	}
+	if o.offered.stable == nil {
+		return
+	}
+	changed := w.target.Revision.Routes.Changed(o.offered.stable.Routes)
 	for _, id := range refusal.Routes {
-		var good *routes.Route
-		if o.offered.stable != nil {
-			good = o.offered.stable.Routes.Route(id)
+		if slices.Contains(changed, id) { // a compromised pod may name routes that the pods serve already
+			r.Exchange.addRefused(client.ObjectKeyFromObject(s.cacheNode), id, w.target.Revision.Routes.Fingerprint(id),
+				refusal.Message, o.offered.stable.Routes.Route(id))
 		}
-		r.Exchange.addRefused(client.ObjectKeyFromObject(s.cacheNode),
-			id, w.target.Revision.Routes.Fingerprint(id), refusal.Message, good)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/gateways"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/sites"
 	"github.com/cachenode/cachenode-operator/internal/status"
@@ -85,6 +86,11 @@ func (r references) certificate(
 		return nil, &status.Problem{
 			Reason:  v1alpha1.ReasonInvalidReference,
 			Message: what + " is the operator's own, for its agents: name one of type kubernetes.io/tls",
+		}
+	}
+	if err := gateways.CheckKey(secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		return nil, &status.Problem{
+			Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("%s: tls.key: %v", what, err),
 		}
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])

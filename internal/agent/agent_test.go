@@ -77,7 +77,7 @@ func newPod(t *testing.T) *pod {
 	}
 	p.paths = Paths{
 		Config: t.TempDir(), PodInfo: t.TempDir(), Listener: t.TempDir(),
-		ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Root: p.nginx.Root,
+		Certificates: t.TempDir(), ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Root: p.nginx.Root,
 	}
 	p.write(p.paths.ResolvConf, "nameserver 127.0.0.1\n")
 	p.write(filepath.Join(p.paths.PodInfo, layout.CPULimitFile), "2000")
@@ -332,6 +332,23 @@ func TestAgent(t *testing.T) {
 			r := p.agent.Report().Refusal
 			return r != nil && r.Revision == bad && slices.Equal(r.Routes, []string{"team/route-3"})
 		})
+		p.annotate(stable)
+		p.eventually("nginx runs stable", runs(stable))
+	})
+
+	steps.Run(t, "a revision waits for its certificate", func() {
+		waiting := p.offerRoutes(naming.CandidateKey, nil, routes.Table{Listeners: []routes.Listener{{
+			Gateway: "edge/main", Name: "https", Port: 443, PodPort: 20000, Certificate: "shop",
+		}}})
+		p.annotate(waiting)
+		p.eventually("the agent says what is missing", func() bool {
+			return strings.Contains(p.agent.Report().Problem, "the certificate shop of a Gateway")
+		})
+		if r := p.agent.Report(); r.Revision != stable || r.Refusal != nil {
+			t.Errorf("the report is %+v", r)
+		}
+		p.write(filepath.Join(p.paths.Certificates, "shop"), pemFile(t))
+		p.eventually("nginx runs the revision", runs(waiting))
 		p.annotate(stable)
 		p.eventually("nginx runs stable", runs(stable))
 	})

@@ -23,6 +23,13 @@ import (
 // revision is not a problem.
 func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
 	facts, err := c.facts(revision)
+	if _, isMissing := errors.AsType[missingCertificateError](err); isMissing {
+		// Until the certificate comes, changes of the disks and pods still reach the revision that nginx runs.
+		if current := c.current(); current != nil && current.revision.ID != revision.ID {
+			again, problem := c.bring(ctx, current.revision)
+			return again, errors.Join(err, problem)
+		}
+	}
 	if err != nil {
 		return checkInterval, err
 	}
@@ -59,8 +66,8 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	return c.give(ctx, made, facts)
 }
 
-// pause returns how long nginx must not reload yet for another revision; see [reload.Pause]. A change of the pods or the
-// disks does not wait.
+// pause returns how long nginx must not reload yet for another revision; see [reload.Pause]. A change of the pods or
+// the disks does not wait.
 func (c *conductor) pause(made applied, memory int64) time.Duration {
 	current := c.current()
 	if current == nil || current.revision.ID == made.revision.ID || current.fleet != made.fleet ||

@@ -31,6 +31,9 @@ type gatewayCertificates struct {
 	ids     []string
 }
 
+// missingCertificateError is the error for a revision whose certificates have not reached the pod yet.
+type missingCertificateError struct{ error }
+
 // copyCertificates makes the certificates of a revision available to nginx. It returns an error if a certificate is
 // missing. The operator writes certificates before a revision that needs them, so a missing one is on its way. A
 // damaged certificate does not replace a good one.
@@ -47,7 +50,7 @@ func (c *conductor) copyCertificates(ids []string) error {
 		problems = append(problems, c.copyCertificate(id))
 	}
 	if err := errors.Join(problems...); err != nil {
-		return err
+		return missingCertificateError{err}
 	}
 	c.certificates = gatewayCertificates{mounted, ids}
 	return nil

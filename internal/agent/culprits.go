@@ -9,7 +9,7 @@ import (
 )
 
 // mostTrials is the maximum number of configurations that the agent tries to find the routes that nginx
-// refuses. One refused route of 2,000 changed ones needs 12 of them.
+// refuses. One refused route of 2,000 changed ones needs 13 of them.
 const mostTrials = 24
 
 // refusedRoutes returns the IDs of the routes because of which nginx refuses a revision; nil if the reason is another.
@@ -28,7 +28,8 @@ func (c *conductor) refusedRoutes(ctx context.Context, revision agentapi.Revisio
 }
 
 // culprits returns those elements of a list without which accepts returns true. accepts gets the elements that are left
-// out. If leaving out all of them does not help, or if more than mostTrials calls would be necessary, it returns nil.
+// out. It returns nil if accepts returns true for the whole list, if leaving out elements does not help, or if more
+// than mostTrials calls would be necessary.
 func culprits(list []string, accepts func(without map[string]bool) bool) (found []string) {
 	trials := 0
 	try := func(with []string) bool {
@@ -42,7 +43,7 @@ func culprits(list []string, accepts func(without map[string]bool) bool) (found 
 		}
 		return accepts(without)
 	}
-	if len(list) == 0 || !try(nil) {
+	if len(list) == 0 || try(list) || !try(nil) {
 		return nil
 	}
 	// search adds the elements of a part without which accepts returns true. It returns false if there are none. isBad is
@@ -61,7 +62,11 @@ func culprits(list []string, accepts func(without map[string]bool) bool) (found 
 		return true
 	}
 	search(list, true)
-	if trials >= mostTrials {
+	without := map[string]bool{}
+	for _, id := range found {
+		without[id] = true
+	}
+	if trials >= mostTrials || !accepts(without) { // not the elements, but their number or a pair of them
 		return nil
 	}
 	return found

@@ -22,12 +22,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Limits of a certificate, in bytes of PEM. A usual chain has about 5 kB, and a usual key less than 4 kB. The lengths of
-// RSA keys are those that OpenSSL and public authorities accept; a longer key would make each handshake expensive for
-// all sites of the pods.
+// Limits of a certificate, in bytes of PEM. A usual chain has about 5 kB, and a usual key less than 4 kB. The lengths
+// of RSA keys are those that OpenSSL and public authorities accept; a longer key would make each handshake expensive
+// for all sites of the pods.
 const (
-	maxChain, maxKey = 48 << 10, 8 << 10
+	maxChain, maxKey = 24 << 10, 8 << 10
 	minRSA, maxRSA   = 2048, 4096
+	// maxNames is the maximum number of names in a certificate.
+	maxNames = 250
 )
 
 // Certificate is the certificate in a Secret.
@@ -53,7 +55,7 @@ func certificatePEM(chain, key []byte) ([]byte, error) {
 	if len(chain) > maxChain || len(key) > maxKey {
 		return nil, fmt.Errorf("tls.crt has more than %d bytes, or tls.key has more than %d", maxChain, maxKey)
 	}
-	if err := checkRSA(key); err != nil {
+	if err := CheckKey(key); err != nil {
 		return nil, fmt.Errorf("tls.key: %w", err)
 	}
 	pair, err := tls.X509KeyPair(chain, key)
@@ -71,7 +73,11 @@ func certificatePEM(chain, key []byte) ([]byte, error) {
 	var text bytes.Buffer
 	blocks := []pem.Block{{Type: "PRIVATE KEY", Bytes: der}}
 	for _, c := range pair.Certificate {
-		if _, err := x509.ParseCertificate(c); err != nil {
+		parsed, err := x509.ParseCertificate(c)
+		if err == nil {
+			err = usableCertificate(parsed)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("tls.crt: %w", err)
 		}
 		blocks = append(blocks, pem.Block{Type: "CERTIFICATE", Bytes: c})
@@ -82,8 +88,20 @@ func certificatePEM(chain, key []byte) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// usableKey returns the key in a form that contains only what was checked. It returns an error for a key that clients or
-// nginx do not accept, or that makes handshakes expensive.
+// usableCertificate returns an error for a certificate that OpenSSL refuses to present, and for one with so many names
+// that it would take much memory in each worker.
+func usableCertificate(c *x509.Certificate) error {
+	if n := len(c.DNSNames) + len(c.IPAddresses) + len(c.URIs) + len(c.EmailAddresses); n > maxNames {
+		return fmt.Errorf("a certificate with %d names: at most %d are supported", n, maxNames)
+	}
+	if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() < minRSA {
+		return fmt.Errorf("a certificate in the chain has an RSA key of %d bits: use at least %d", key.N.BitLen(), minRSA)
+	}
+	return nil
+}
+
+// usableKey returns the key in a form that contains only what was checked. It returns an error for a key that clients
+// or nginx do not accept, or that makes handshakes expensive.
 func usableKey(private any) (any, error) {
 	switch key := private.(type) {
 	case *rsa.PrivateKey:
@@ -107,9 +125,9 @@ type rsaKey struct {
 	More                                              asn1.RawValue `asn1:"optional"`
 }
 
-// checkRSA returns an error for an RSA key whose numbers do not have the lengths of a usual key. With a prime that is
+// CheckKey returns an error for an RSA key whose numbers do not have the lengths of a usual key. With a prime that is
 // much longer than the modulus, reading the key would take seconds. Any other text passes, because others check it.
-func checkRSA(text []byte) error {
+func CheckKey(text []byte) error {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		der := block.Bytes
 		var outer struct { // a key in PKCS #8
@@ -176,6 +194,11 @@ func (s State) CertificateRefs() (names []types.NamespacedName) {
 	return names
 }
 
+// certificateID returns the ID of the certificate in a Secret.
+func (s State) certificateID(secret types.NamespacedName) string {
+	return naming.Certificate(s.Namespaces[secret.Namespace].UID, secret)
+}
+
 // unsupportedTLS returns a problem if a listener, or its Gateway, has TLS settings that are not supported; nil
 // otherwise.
 func unsupportedTLS(g *gw.Gateway, l gw.Listener) *problem {
@@ -221,7 +244,7 @@ func (d *decision) resolve(l *listener) {
 		l.unresolved = firstOf(l.unresolved, problem)
 		return
 	}
-	id := naming.Certificate(name)
+	id := d.certificateID(name)
 	c, ok := d.Certificates[name]
 	switch {
 	case !ok:
@@ -231,17 +254,23 @@ func (d *decision) resolve(l *listener) {
 		problem = problemf(gw.ListenerReasonInvalidCertificateRef, "tls.certificateRefs[0]: Secret %s: %s", name, c.Problem)
 	}
 	l.unresolved = firstOf(l.unresolved, problem)
-	if c.PEM == nil {
-		if c.PEM = d.delivery.content(id); c.PEM == nil {
+	before := d.delivery.content(id)
+	if c.PEM != nil {
+		full := d.room.takeCertificate(l.gateway.Namespace, id, c.PEM)
+		if full == nil && !d.delivery.put(id, c.PEM) {
+			full = problemf(reasonNoRoom, "the Secrets of CacheNode %s have no room for the certificate yet", d.Fleet)
+		}
+		if full == nil {
+			l.certificate = id
 			return
 		}
+		if before == nil {
+			l.refused = full
+			return
+		}
+		l.unresolved = firstOf(l.unresolved, full) // a renewal without room does not end what is served
 	}
-	if l.refused = d.room.takeCertificate(l.gateway.Namespace, id, c.PEM); l.refused != nil {
-		return
+	if before != nil {
+		l.certificate = id
 	}
-	if !d.delivery.put(id, c.PEM) {
-		l.refused = problemf(reasonNoRoom, "the Secrets of CacheNode %s have no room for the certificate yet", d.Fleet)
-		return
-	}
-	l.certificate = id
 }

@@ -74,6 +74,7 @@ func TestCertificate(t *testing.T) {
 		"RSA":                     {rsaKey(2048), ""},
 		"text around the blocks":  {with("tls.crt", "text\n"+string(good.Data["tls.crt"])+"more\n"), ""},
 		"a short RSA key":         {rsaKey(1024), "tls.key: an RSA key of 1024 bits"},
+		"very many names":         {manyNames(t), "tls.crt: a certificate with 300 names"},
 		"an unusual curve":        {ecKey(elliptic.P224()), "tls.key: the curve P-224"},
 		"no PEM":                  {with("tls.crt", "certificate"), "tls.crt and tls.key: tls: failed to find any PEM data"},
 		"no key":                  {with("tls.key", ""), "tls.crt and tls.key: "},
@@ -103,6 +104,26 @@ func TestCertificate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// manyNames returns a Secret whose certificate has 300 names.
+func manyNames(t *testing.T) *corev1.Secret {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	for i := range 300 {
+		template.DNSNames = append(template.DNSNames, fmt.Sprintf("h%d.example.com", i))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := secret(t, key, key.Public())
+	s.Data["tls.crt"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return s
 }
 
 // rsaSecret returns a Secret with an RSA key whose first number of three has the given bits, as does its modulus. The
@@ -171,7 +192,7 @@ func contents(t *testing.T, secrets []map[string][]byte) map[string]string {
 // TestDelivery checks what the Secrets contain from which the pods get certificates.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
-	id := func(i int) string { return naming.Certificate(name("edge", fmt.Sprint("c", i))) }
+	id := func(i int) string { return naming.Certificate("0123456789abcdef", name("edge", fmt.Sprint("c", i))) }
 	s := state(t, withCertificates(3))
 	for i := range 3 {
 		s.Certificates[name("edge", fmt.Sprint("c", i))] = gateways.Certificate{PEM: []byte(fmt.Sprint("text ", i))}
@@ -224,7 +245,7 @@ func TestDeliveryIsStable(t *testing.T) {
 				delete(s.Certificates, name("edge", fmt.Sprint("c", i)))
 				continue
 			}
-			text := bytes.Repeat([]byte{byte('a' + round%2)}, 40<<10+(i*round%7)<<10)
+			text := bytes.Repeat([]byte{byte('a' + round%2)}, 40<<10+(i*round%7)<<10) // larger than a real one
 			s.Certificates[name("edge", fmt.Sprint("c", i))] = gateways.Certificate{PEM: text}
 		}
 		result := gateways.Decide(s)

@@ -21,10 +21,17 @@ func newDelivery(delivered []map[string][]byte, keep func(id string) bool) *deli
 		d.secrets[i] = map[string][]byte{}
 		if i < len(delivered) {
 			maps.Copy(d.secrets[i], delivered[i])
-			maps.DeleteFunc(d.secrets[i], func(id string, _ []byte) bool { return !keep(id) })
 		}
 	}
+	d.keep(keep)
 	return d
+}
+
+// keep removes the certificates for which the function keep returns false.
+func (d *delivery) keep(keep func(id string) bool) {
+	for _, s := range d.secrets {
+		maps.DeleteFunc(s, func(id string, _ []byte) bool { return !keep(id) })
+	}
 }
 
 // content returns a certificate with its key; nil if it is not in the Secrets.

@@ -223,7 +223,8 @@ func TestEqualHashesOfListeners(t *testing.T) {
 		}
 		list = append(list, fmt.Sprintf("{name: l%d, port: 80, protocol: HTTP, hostname: %s.example.com}", i, host))
 	}
-	got := gateways.Decide(state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: ["+strings.Join(list, ", ")+"]}"))
+	got := gateways.Decide(state(t,
+		"kind: Gateway\nmetadata: {name: main}\nspec: {listeners: ["+strings.Join(list, ", ")+"]}"))
 	if n := len(got.Table.Listeners); n != 4 {
 		t.Errorf("%d listeners are served, want 4", n)
 	}

@@ -1,8 +1,11 @@
 package gateways
 
 import (
+	"strings"
+
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -26,7 +29,7 @@ func (d *decision) fallBack(c *compiled, hosts map[*listener][]routes.Host) {
 		return
 	}
 	d.result.Refused[id] = f
-	if f.Good == nil || f.Good.Site != c.route.Site || f.Forms[d.fingerprint(*f.Good, hosts)] {
+	if f.Good == nil || f.Good.Site != c.route.Site || !d.mayServe(*f.Good) || f.Forms[d.fingerprint(*f.Good, hosts)] {
 		c.refused = problemf(gw.RouteReasonUnsupportedValue, "nginx refuses the route: %s", f.Message)
 		return
 	}
@@ -34,6 +37,20 @@ func (d *decision) fallBack(c *compiled, hosts map[*listener][]routes.Host) {
 	// The specification of the Gateway API defines how the message begins.
 	c.partial = problemf(gw.RouteReasonUnsupportedValue,
 		"Fall Back: nginx refuses the route: %s. The pods serve the last version that nginx accepted", f.Message)
+}
+
+// mayServe returns true if an earlier form of a route may still refer to all of its backends.
+func (d *decision) mayServe(r routes.Route) bool {
+	for _, rule := range r.Rules {
+		for _, b := range rule.Backends {
+			service, _, _ := strings.Cut(b.Name, ":")
+			if name := naming.Split(service); name.Namespace != r.Namespace &&
+				!d.Grants.allows(toService, r.Namespace, name.Namespace, name.Name) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // fingerprint returns the fingerprint of a route that is attached to some listeners.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -102,12 +101,17 @@ func Decide(s State) Result {
 	d.Gateways = slices.SortedFunc(slices.Values(s.Gateways), func(a, b gw.Gateway) int { return byAge(&a, &b) })
 	referred := map[string]bool{}
 	for _, name := range s.CertificateRefs() {
-		referred[naming.Certificate(name)] = true
+		referred[s.certificateID(name)] = true
 	}
 	d.delivery = newDelivery(s.Delivered, func(id string) bool { return referred[id] || s.Held[id] })
 	d.readListeners()
 	d.attachRoutes()
 	d.reportGateways()
+	used := map[string]bool{}
+	for _, id := range d.result.Table.Certificates() {
+		used[id] = true
+	}
+	d.delivery.keep(func(id string) bool { return used[id] || s.Held[id] })
 	d.result.Certificates = d.delivery.secrets
 	return d.result
 }

@@ -184,10 +184,11 @@ func Certificates(cacheNode string, slot int) string {
 	return cacheNode + "-certificates-" + strconv.Itoa(slot)
 }
 
-// Certificate returns the ID of the certificate in a Secret that a Gateway names. Secrets and files with certificates
-// use it as a name.
-func Certificate(secret types.NamespacedName) string {
-	sum := sha256.Sum256([]byte(secret.String()))
+// Certificate returns the ID of the certificate in a Secret that a Gateway names. namespace is the UID of the Secret's
+// namespace, so that a namespace that is created again does not get the certificates of the earlier one. Secrets and
+// files with certificates use the ID as a name.
+func Certificate(namespace types.UID, secret types.NamespacedName) string {
+	sum := sha256.Sum256([]byte(string(namespace) + "\x00" + secret.String()))
 	return hex.EncodeToString(sum[:16])
 }
 

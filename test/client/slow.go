@@ -17,8 +17,8 @@ const (
 	slowBytes = 64 << 10
 )
 
-// downloadSlowly downloads the objects at paths, each over a connection of its own, until ctx ends. A download that ends
-// earlier has broken off, unless its object was complete.
+// downloadSlowly downloads the objects at paths, each over a connection of its own, until ctx ends. A download that
+// ends earlier has broken off, unless its object was complete.
 func downloadSlowly(ctx context.Context, base, host string, paths []string) report.Downloads {
 	var mutex sync.Mutex
 	var group sync.WaitGroup

@@ -169,7 +169,8 @@ func TestRouteEdits(t *testing.T) {
 	for i := range manyRoutes - 1 {
 		all.WriteString(routeWith(fmt.Sprint("r-", i), fmt.Sprintf("h-%d.example.com", i), "/versions") + "---")
 	}
-	kubectl(t, all.String()+routeWith("edited", "edited.example.com", "/versions/edit-0"), "apply", "--server-side", "-f", "-")
+	all.WriteString(routeWith("edited", "edited.example.com", "/versions/edit-0"))
+	kubectl(t, all.String(), "apply", "--server-side", "-f", "-")
 	within(t, 3*time.Minute, func() string {
 		if got := kubectl(t, "", "get", "gateway", "edits", "-o",
 			"jsonpath={.status.listeners[0].attachedRoutes}"); got != strconv.Itoa(manyRoutes) {

@@ -23,9 +23,9 @@ const (
 	mostShare  = 2
 )
 
-// Pause returns how long a reload must wait so that many reloads in a row do not fill the memory with old workers. since
-// is the time since the last reload. leaving is the memory of the old workers, and all is the memory that nginx has. It
-// is pure.
+// Pause returns how long a reload must wait so that many reloads in a row do not fill the memory with old workers.
+// since is the time since the last reload. leaving is the memory of the old workers, and all is the memory that nginx
+// has. It is pure.
 func Pause(since time.Duration, leaving, all int64) time.Duration {
 	if all <= 0 {
 		return 0 // not known

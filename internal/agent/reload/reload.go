@@ -287,7 +287,7 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+	if e, ok := errors.AsType[*exec.ExitError](err); !ok || !e.Exited() { // a killed program has refused nothing
 		return err
 	}
 	e := refused(complaints(output.String()))

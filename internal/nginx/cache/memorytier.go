@@ -65,7 +65,8 @@ func (s site) key() conf.Expression {
 
 // tellsScheme returns true if the key contains the client's scheme, and a server gets requests over another scheme.
 func (s site) tellsScheme() bool {
-	return (s.hasMemoryTier() && s.Spec.Listen.TLS != nil || s.isSharded()) &&
+	isSecure := s.Spec.Listen.TLS != nil || s.ofRoutes && routed{s.node}.isSecure()
+	return (s.hasMemoryTier() && isSecure || s.isSharded()) &&
 		strings.Contains(string(s.cacheKey()), "$scheme")
 }
 

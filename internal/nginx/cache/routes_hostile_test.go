@@ -33,19 +33,24 @@ func (h hostile) host() gw.Hostname {
 
 // path returns a path. Its schema allows pchar of RFC 3986, with percent-encoded bytes.
 func (h hostile) path() string {
-	return "/" + oneIn(h, "default", "include", ";", "%3B%7D", "$host", "%24uri", "%22", "%5C", "%5C%22", "'", "(a|b)", "(?i)a",
-		"a*", "a+", "~a", "%0a", "%0d%0aX-Evil:1", "%7B1%7D", "%5Ba%5D", "a.b", "%23", "%20", "%ff", "volatile", "\\z"[1:], "%5Cz",
+	return "/" + oneIn(h, "default", "include", ";", "%3B%7D", "$host", "%24uri", "%22", "%5C", "%5C%22", "'", "(a|b)",
+		"(?i)a",
+		"a*", "a+", "~a", "%0a", "%0d%0aX-Evil:1", "%7B1%7D", "%5Ba%5D", "a.b", "%23", "%20", "%ff", "volatile", "\\z"[1:],
+		"%5Cz",
 		"hostnames", "@named", "=exact", "!", "%C3%A9", "a$", "%5E", "%7C", "%00") + oneIn(h, "", "/a", "/include", ";x=1")
 }
 
 // value returns a value of a header or an argument. Their schemas allow any text.
 func (h hostile) value() string {
-	return oneIn(h, "default", "include", `"`, `\`, `\"`, ";", "}", "{", "$host", "${uri}", "~^", "'", "a b", "\n", "\r\nX-Evil: 1",
-		"\t", "\x01", "é", "#", `"; } server { listen 1; } #`, "(?<name>a)", `\E`, `\Q`, "[", "1", "volatile", "$", `a\`, "a\"b")
+	return oneIn(h, "default", "include", `"`,
+		`\`, `\"`, ";", "}", "{", "$host", "${uri}", "~^", "'", "a b", "\n", "\r\nX-Evil: 1",
+		"\t", "\x01", "é", "#", `"; } server { listen 1; } #`, "(?<name>a)", `\E`, `\Q`, "[", "1", "volatile", "$",
+		`a\`, "a\"b")
 }
 
 func (h hostile) name() gw.HTTPHeaderName {
-	return gw.HTTPHeaderName(oneIn(h, "X-A", "default", "Host", "X-CacheNode-Route", "X-Accel-Redirect", "a.b", "$host", "a'b", "a|b",
+	return gw.HTTPHeaderName(oneIn(h, "X-A", "default", "Host", "X-CacheNode-Route", "X-Accel-Redirect", "a.b", "$host",
+		"a'b", "a|b",
 		"Cookie", "Range", "Content-Length", "Connection", "x_y", "Transfer-Encoding"))
 }
 
@@ -73,7 +78,8 @@ func (h hostile) route(i int) gw.HTTPRoute {
 		if h.IntN(3) == 0 {
 			rule.Filters = []gw.HTTPRouteFilter{{
 				Type: gw.HTTPRouteFilterRequestHeaderModifier, RequestHeaderModifier: &gw.HTTPHeaderFilter{
-					Set: []gw.HTTPHeader{{Name: h.name(), Value: h.value()}}, Add: []gw.HTTPHeader{{Name: "X-Added", Value: h.value()}},
+					Set:    []gw.HTTPHeader{{Name: h.name(), Value: h.value()}},
+					Add:    []gw.HTTPHeader{{Name: "X-Added", Value: h.value()}},
 					Remove: []string{string(h.name())},
 				},
 			}}
@@ -205,5 +211,7 @@ func (h hostile) request(t *testing.T) (*http.Request, routes.Request) {
 	r, err := http.NewRequest(http.MethodGet, u.String(), nil)
 	must(t, err)
 	r.Host = host
-	return r, routes.Request{Host: host, Method: http.MethodGet, Path: routes.NormalPath(u.Path), Headers: map[string]string{}}
+	return r, routes.Request{
+		Host: host, Method: http.MethodGet, Path: routes.NormalPath(u.Path), Headers: map[string]string{},
+	}
 }

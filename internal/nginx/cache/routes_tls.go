@@ -79,6 +79,13 @@ func (r routed) secure() conf.Block {
 		conf.D("ssl_certificate_cache",
 			conf.Literal("max=4096"), conf.Literal("inactive=1h"), conf.Literal("valid=10s")),
 	}, tlsSettings()...)
+	// A session may be resumed at any port of a server, with the trust that its first handshake has earned. So a client
+	// could trust one team's listener by another team's certificate.
+	for i, d := range block {
+		if d.Name == "ssl_session_cache" {
+			block[i] = conf.D("ssl_session_cache", conf.Literal("off"))
+		}
+	}
 	if tls := r.Spec.Listen.TLS; tls == nil { // otherwise, the CacheNode's own setting applies
 		block = append(block, conf.D("http2", conf.OnOff(true)))
 	}

@@ -149,3 +149,30 @@ func TestSecureListeners(t *testing.T) {
 		return client.ask(securePort, "second.org", "second.org", "/a/fresh")
 	})
 }
+
+// TestNoSessionAcrossGateways checks that a client that trusts the certificate of one Gateway does not resume its
+// session at another Gateway, which may present a certificate that the client does not trust.
+func TestNoSessionAcrossGateways(t *testing.T) {
+	t.Parallel()
+	n := startRoutes(t, threeDisks, func(in *cache.Input) { in.Routes = secureTable() })
+	authority, key := newAuthority(t)
+	for _, id := range []string{"c0", "c1", "c2", "c3", "c4", layout.NoCertificate} {
+		writeGatewayCertificate(t, n, authority, key, id, "shop.example.com")
+	}
+	sessions := tls.NewLRUClientSessionCache(8)
+	for i, port := range []int{securePort + 1, securePort, securePort + 1} {
+		connection, err := n.Dial(fmt.Sprint("127.0.0.1:", port))
+		must(t, err)
+		client := tls.Client(connection, &tls.Config{
+			InsecureSkipVerify: true, ServerName: "shop.example.com", ClientSessionCache: sessions,
+		})
+		_, err = io.WriteString(client, "GET /a HTTP/1.1\r\nHost: shop.example.com\r\nConnection: close\r\n\r\n")
+		must(t, err)
+		_, err = io.ReadAll(client) // a session comes after the handshake
+		must(t, err)
+		if client.ConnectionState().DidResume {
+			t.Errorf("connection %d resumes a session", i)
+		}
+		must(t, client.Close())
+	}
+}
