@@ -45,6 +45,7 @@ func TestStripTenants(t *testing.T) {
 	annotated.Annotations = map[string]string{
 		"drain.cachenode.io/edge-0.disk1": "true", v1alpha1.AnnotationRestart: "1",
 	}
+	packed := &corev1.ConfigMap{ObjectMeta: bare, BinaryData: map[string][]byte{naming.StableKey: []byte(long)}}
 	journal := &corev1.ConfigMap{ObjectMeta: *bare.DeepCopy()}
 	journal.BinaryData = map[string][]byte{naming.PurgesKey: []byte(long)}
 	for name, tt := range map[string]struct{ object, want client.Object }{
@@ -54,7 +55,8 @@ func TestStripTenants(t *testing.T) {
 			Status:     v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed, Number: 7},
 		}},
 		"a CacheNode": {cacheNode, &v1alpha1.CacheNode{ObjectMeta: annotated}},
-		"a journal":   {journal, &corev1.ConfigMap{ObjectMeta: bare}},
+		"a journal":   {journal, &corev1.ConfigMap{ObjectMeta: bare, BinaryData: map[string][]byte{}}},
+		"a revision":  {packed.DeepCopy(), packed},
 	} {
 		got, err := stripTenants(tt.object)
 		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
