@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// longestPause is the longest time between two reloads that [Pause] asks for.
-const longestPause = 30 * time.Second
+// longestPause is the longest time between two reloads that [Pause] asks for. The first pod that tries a revision and
+// the other pods pause one after another, and an edit should reach all of them within 30 s.
+const longestPause = 10 * time.Second
 
 // Each reload leaves workers with the memory of an earlier configuration, until their last connection ends. pauseShare
 // is the part of nginx's memory that they may take before reloads are longestPause apart. mostShare is the part above

@@ -18,10 +18,10 @@ func TestPause(t *testing.T) {
 		want         time.Duration
 	}{
 		"no old worker":           {0, 0, gib, 0},
-		"an eighth of the memory": {0, gib / 8, gib, 15 * time.Second},
-		"the same, after a while": {10 * time.Second, gib / 8, gib, 5 * time.Second},
-		"a quarter of the memory": {0, gib / 4, gib, 30 * time.Second},
-		"more than all":           {0, 2 * gib, gib, 30 * time.Second},
+		"an eighth of the memory": {0, gib / 8, gib, 5 * time.Second},
+		"the same, after a while": {2 * time.Second, gib / 8, gib, 3 * time.Second},
+		"a quarter of the memory": {0, gib / 4, gib, 10 * time.Second},
+		"more than all":           {0, 2 * gib, gib, 10 * time.Second},
 		"after a long time":       {time.Hour, 2 * gib, gib, 0},
 		"nothing is known":        {0, gib, 0, 0},
 	} {
