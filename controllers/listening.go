@@ -73,7 +73,7 @@ func (r *CacheNodeReconciler) tellListening(s scope, o observed) {
 	r.Exchange.setListening(client.ObjectKeyFromObject(s.cacheNode), now, whole)
 }
 
-// tellRefused reports to [GatewayReconciler] because of which routes nginx has refused the revision that is wanted. The
+// tellRefused reports to [GatewayReconciler] which routes have made nginx refuse the wanted revision. The
 // reconciler then leaves these routes at the form that the pods serve, so the next revision has the edits of the
 // others.
 func (r *CacheNodeReconciler) tellRefused(s scope, o observed, w wanted, done rolled) {

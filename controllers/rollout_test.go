@@ -39,7 +39,7 @@ type fakeAgents struct {
 	order   []string
 	running map[string]string
 	refuses map[string]bool // by revision
-	// refusesOf returns the routes because of which nginx refuses a revision; nil means that there are none.
+	// refusesOf returns the routes that make nginx refuse a revision; nil if there are none.
 	refusesOf func(revision string) []string
 	silent    map[string]bool
 	deaf      map[string]bool // pods that route by an old fleet

@@ -12,7 +12,7 @@ import (
 // refuses. One refused route of 2,000 changed ones needs 13 of them.
 const mostTrials = 24
 
-// refusedRoutes returns the IDs of the routes because of which nginx refuses a revision; nil if the reason is another.
+// refusedRoutes returns the IDs of the routes that make nginx refuse a revision; nil if the reason is another.
 // Only routes that differ from the routes that nginx runs can be the reason.
 func (c *conductor) refusedRoutes(ctx context.Context, revision agentapi.Revision, facts cache.Facts) []string {
 	var running routes.Table
@@ -46,8 +46,8 @@ func culprits(list []string, accepts func(without map[string]bool) bool) (found 
 	if len(list) == 0 || try(list) || !try(nil) {
 		return nil
 	}
-	// search adds the elements of a part without which accepts returns true. It returns false if there are none. isBad is
-	// true if it is known that there is one.
+	// search looks for bad elements in a part of the list, and adds them to found. It returns false if it finds none.
+	// isBad is true if earlier trials have shown that the part contains a bad element.
 	var search func(part []string, isBad bool) bool
 	search = func(part []string, isBad bool) bool {
 		switch {

@@ -64,7 +64,7 @@ type Refusal struct {
 	// Pod is set by the operator. An agent leaves it empty.
 	Pod     string `json:"pod,omitempty"`
 	Message string `json:"message"`
-	// Routes are the IDs of the routes because of which nginx refused the revision. Without them, nginx takes it. The list
+	// Routes are the IDs of the routes that made nginx refuse the revision. Without them, nginx takes it. The list
 	// is empty if the reason is another, or is not known.
 	Routes []string `json:"routes,omitempty"`
 	// Retry is the value that the pod's annotation cachenode.io/retry had when the agent tried the revision.

@@ -106,6 +106,20 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
+// FuzzCheckKey checks that no text of a Secret makes the check of its key end the operator, and that a certificate that
+// is accepted can be read again.
+func FuzzCheckKey(f *testing.F) {
+	f.Add([]byte("-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n"))
+	f.Add([]byte("-----BEGIN RSA PRIVATE KEY-----\nMAYCAQACAQA=\n-----END RSA PRIVATE KEY-----\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		_ = gateways.CheckKey(text)
+		c := gateways.NewCertificate(&corev1.Secret{Data: map[string][]byte{"tls.crt": text, "tls.key": text}})
+		if _, err := tls.X509KeyPair(c.PEM, c.PEM); (err == nil) != (c.Problem == "") {
+			t.Errorf("problem %q, read again: %v", c.Problem, err)
+		}
+	})
+}
+
 // manyNames returns a Secret whose certificate has 300 names.
 func manyNames(t *testing.T) *corev1.Secret {
 	t.Helper()
