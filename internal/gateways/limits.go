@@ -66,24 +66,17 @@ type hashed struct {
 	hash      uint64
 }
 
-// maxEqual is the maximum number of hosts, labels of hosts and segments of paths of one namespace that have the same
+// maxEqual is the maximum number of hosts and labels of hosts of one namespace that have the same
 // hash in nginx. This practically never happens by accident.
 const maxEqual = 4
 
-// collides returns a problem if too many hosts or segments of a namespace would have the same hash. It notes the keys
+// collides returns a problem if too many hosts of a namespace would have the same hash. It notes the keys
 // of a route that is refused too; that does not matter to other routes.
 func (r *room) collides(route routes.Route, hosts map[*listener][]routes.Host) *problem {
 	seen := map[string]bool{}
 	for _, of := range hosts {
 		for _, h := range of {
 			for _, key := range routemap.HostKeys(h) {
-				seen[key] = true
-			}
-		}
-	}
-	for _, rule := range route.Rules {
-		for _, m := range rule.Matches {
-			for _, key := range routemap.PathKeys(m.Path) {
 				seen[key] = true
 			}
 		}
@@ -100,7 +93,7 @@ func (r *room) note(namespace string, keys []string) *problem {
 		}
 		if r.hashes[at][key] = true; len(r.hashes[at]) > maxEqual {
 			return problemf(gw.RouteReasonUnsupportedValue,
-				"more than %d hosts or segments of paths of namespace %s have the same hash in nginx, such as %q",
+				"more than %d hosts of namespace %s have the same hash in nginx, such as %q",
 				maxEqual, namespace, key)
 		}
 	}

@@ -34,8 +34,8 @@ const (
 	// routeBackend is the name of the upstream to which the gateway sends a request. This is the upstream of the backend,
 	// or the upstream filters. backendPattern matches all these names.
 	routeBackend   = "$route_backend"
-	backendPrefix  = "backend_"
-	backendPattern = "(?:" + backendPrefix + "[0-9a-f]+|" + filters + ")"
+	backendSuffix  = "_backend"
+	backendPattern = "(?:[0-9a-f]+" + backendSuffix + "|" + filters + ")"
 	// unusualHost is 1 for requests whose header Host does not have the usual form. The usual form contains the listener's
 	// port if this is not the default port of the scheme, and otherwise no port. A request with another form bypasses the
 	// caches, because its backend gets the header unchanged. sentHost is the header Host of requests to the backend.
@@ -219,7 +219,7 @@ func sharesOf(backends []routes.Backend) []int {
 // backend: with a part of it, a team could find a backend that gets the same name as the backend of another team.
 func (r routed) upstream(a routes.Action) (name string, block conf.Block) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s:%d", a.Backend.Host, a.Backend.Port))
-	name = backendPrefix + hex.EncodeToString(sum[:])
+	name = hex.EncodeToString(sum[:]) + backendSuffix
 	b := r.backend(name)
 	b.Servers = []v1alpha1.OriginServer{{Host: &a.Backend.Host, Port: &a.Backend.Port}}
 	return name, b.upstreams()

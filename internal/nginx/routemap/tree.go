@@ -18,14 +18,14 @@ const (
 	maxDepth = 8
 )
 
-// candidates adds maps for candidates whose paths begin with the same segments, and returns the variable of the first
-// map. depth is the number of these segments. The candidates are in the order of precedence. next is the value for a
-// request that matches none of the candidates.
+// own adds maps that only the candidates of one virtual host use, and returns the variable of the first map. The paths
+// of the candidates begin with the same segments; depth is the number of these segments. The candidates are in the
+// order of precedence. next is the value for a request that matches none of the candidates.
 //
 // If there are many candidates, they are divided by their next segment. Candidates without a next segment come after
 // all candidates with a next segment. This is correct: if both match the path of a request, the candidate without the
 // segment has the shorter path.
-func (m *builder) candidates(of []routes.Candidate, depth int, next conf.Argument) conf.Argument {
+func (m *builder) own(of []routes.Candidate, depth int, next conf.Argument) conf.Argument {
 	if len(of) == 0 {
 		return next
 	}
@@ -34,9 +34,11 @@ func (m *builder) candidates(of []routes.Candidate, depth int, next conf.Argumen
 	}
 	var rest []routes.Candidate
 	bySegment := map[string][]routes.Candidate{}
+	keys := newKeys()
 	for _, c := range of {
-		if s, ok := segment(c.Path.Value, depth); ok {
-			bySegment[s] = append(bySegment[s], c)
+		s, ok := segment(c.Path.Value, depth)
+		if key := "/" + strings.ToLower(s); ok && keys.take(key, key) {
+			bySegment[key] = append(bySegment[key], c)
 		} else {
 			rest = append(rest, c)
 		}
@@ -46,8 +48,8 @@ func (m *builder) candidates(of []routes.Candidate, depth int, next conf.Argumen
 	}
 	next = m.list(rest, next)
 	rows := conf.Block{conf.D("default", next)}
-	for _, s := range slices.Sorted(maps.Keys(bySegment)) {
-		rows = append(rows, conf.Row(conf.Literal("/"+s), m.candidates(bySegment[s], depth+1, next)))
+	for _, key := range slices.Sorted(maps.Keys(bySegment)) {
+		rows = append(rows, conf.Row(conf.Literal(key), m.own(bySegment[key], depth+1, next)))
 	}
 	m.depth = max(m.depth, depth+1)
 	variable := m.variable()
@@ -55,20 +57,24 @@ func (m *builder) candidates(of []routes.Candidate, depth int, next conf.Argumen
 	return variable
 }
 
-// segment returns a segment of a path in lower case, for the key of a map. ok is false if the path has no such segment,
-// or if the segment cannot be a key.
-func segment(path string, at int) (key string, ok bool) {
+// segment returns a segment of a path. ok is false if the path has no such segment, or if the segment cannot be a part
+// of a key.
+func segment(path string, at int) (text string, ok bool) {
 	parts := strings.Split(path, "/")[1:]
-	if at >= len(parts) || path == "/" {
+	if at >= len(parts) || !isPlainPath(parts[at]) {
 		return "", false
 	}
-	const most = 64 // keys must be shorter than map_hash_bucket_size
-	for _, b := range []byte(parts[at]) {
-		if !isPlain(b) {
-			return "", false
+	return parts[at], parts[at] != ""
+}
+
+// isPlainPath returns true for a path that can be a part of a key.
+func isPlainPath(path string) bool {
+	for _, b := range []byte(path) {
+		if !isPlain(b) && b != '/' {
+			return false
 		}
 	}
-	return strings.ToLower(parts[at]), len(parts[at]) <= most
+	return true
 }
 
 func segmentVariable(depth int) conf.Expression {

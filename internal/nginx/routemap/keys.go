@@ -1,0 +1,56 @@
+package routemap
+
+import (
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+const (
+	// bucketBytes is the size of a bucket of nginx's tables (map_hash_bucket_size).
+	bucketBytes = 4096
+	// maxKeyBytes is the maximum length of a key that contains a path.
+	maxKeyBytes = 512
+	// rowBytes is the maximum size of a row in a bucket, in addition to its key (NGX_HASH_ELT_SIZE).
+	rowBytes = 24
+)
+
+// keys are the keys of a map that contain paths. It is easy to find many paths with the same hash. The rows of all of
+// them would be in one bucket of the map's table, and nginx refuses a configuration with a bucket that is too small.
+// Therefore, only some of these paths become keys. Regular expressions compare the others.
+type keys struct {
+	texts map[string]string
+	// bytes is the size of all rows whose keys have the same hash. It is at most a quarter of a bucket, because nginx must
+	// find a size of the table at which the rows of several hashes fit into each bucket.
+	bytes map[uint64]int
+}
+
+func newKeys() *keys { return &keys{texts: map[string]string{}, bytes: map[uint64]int{}} }
+
+// take returns true if a text can have the key. A key belongs to the first text that takes it.
+func (k *keys) take(key, text string) bool {
+	if has, ok := k.texts[key]; ok {
+		return has == text
+	}
+	hash, size := Hash(key), len(key)+rowBytes
+	if len(key) > maxKeyBytes || k.bytes[hash]+size > bucketBytes/4 {
+		return false
+	}
+	k.texts[key] = text
+	k.bytes[hash] += size
+	return true
+}
+
+// Hash returns nginx's hash of the key of a map (ngx_hash_key_lc).
+func Hash(key string) (sum uint64) {
+	for _, b := range []byte(strings.ToLower(key)) {
+		sum = sum*31 + uint64(b)
+	}
+	return sum
+}
+
+// HostKeys returns the texts of a host that nginx uses as keys of tables: the host, and each of its labels. nginx
+// refuses a configuration in which too many of them have the same [Hash].
+func HostKeys(host routes.Host) []string {
+	return append(strings.Split(string(host), "."), string(host))
+}
