@@ -34,8 +34,8 @@ type GatewayExchange struct {
 
 // listening describes the ports on which the pods of a CacheNode listen for Gateways.
 type listening struct {
-	// served are the ports on which all ready pods listen.
-	served map[int32]bool
+	// served are the listeners as all ready pods serve them.
+	served map[routes.Door]bool
 	// held contains the ports on which a pod may listen. Another Gateway must not get such a port.
 	held map[gateways.Port]int32
 	// certificates are the IDs of the certificates that a pod may need.

@@ -68,17 +68,23 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestListensOn checks which ports count as served: those of the revisions that all ready pods run.
+// TestListensOn checks which listeners count as served: those of the revisions that all ready pods run.
 func TestListensOn(t *testing.T) {
 	t.Parallel()
-	revision := func(id string, ports ...int32) *agentapi.Revision {
-		n := &agentapi.Revision{ID: id}
-		for i, p := range ports {
-			l := routes.Listener{Gateway: "team/shop", Port: int32(80 + i), PodPort: p}
-			n.Routes.Listeners = append(n.Routes.Listeners, l)
-		}
-		return n
+	listener := func(port int32, host routes.Host) routes.Listener {
+		return routes.Listener{Gateway: "team/shop", Port: port, PodPort: 20000 + port, Host: host}
 	}
+	revision := func(id string, listeners ...routes.Listener) *agentapi.Revision {
+		return &agentapi.Revision{ID: id, Routes: routes.Table{Listeners: listeners}}
+	}
+	doors := func(listeners ...routes.Listener) map[routes.Door]bool {
+		served := map[routes.Door]bool{}
+		for _, l := range listeners {
+			served[l.Door()] = true
+		}
+		return served
+	}
+	first, second, other := listener(80, ""), listener(81, ""), listener(80, "a.example.com")
 	pod := func(name string, isReady bool) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if isReady {
@@ -89,17 +95,17 @@ func TestListensOn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		runs    map[string]string // the revision of each pod
 		unready string
-		served  map[int32]bool
+		served  map[routes.Door]bool
 		whole   bool
 	}{
-		"all run the candidate":  {map[string]string{"a": "new", "b": "new"}, "", map[int32]bool{1: true, 2: true}, true},
-		"one runs the candidate": {map[string]string{"a": "new", "b": "old"}, "", map[int32]bool{1: true}, true},
-		"an old pod, not ready":  {map[string]string{"a": "new", "b": "old"}, "b", map[int32]bool{1: true, 2: true}, true},
-		"an unknown revision":    {map[string]string{"a": "new", "b": "older"}, "", map[int32]bool{}, false},
+		"all run the candidate":  {map[string]string{"a": "new", "b": "new"}, "", doors(first, second, other), true},
+		"one runs the candidate": {map[string]string{"a": "new", "b": "old"}, "", doors(first), true},
+		"an old pod, not ready":  {map[string]string{"a": "new", "b": "old"}, "b", doors(first, second, other), true},
+		"an unknown revision":    {map[string]string{"a": "new", "b": "older"}, "", doors(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := observed{offered: offered{stable: revision("old", 1), candidate: revision("new", 1, 2)}}
+			o := observed{offered: offered{stable: revision("old", first), candidate: revision("new", first, second, other)}}
 			o.agents.byPod = map[string]agents.Observation{}
 			for name, id := range tt.runs {
 				o.pods = append(o.pods, pod(name, name != tt.unready))

@@ -118,14 +118,14 @@ func (o observed) listensOn() (now listening, whole bool) {
 		if !storage.IsReady(pod) || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
-		ports := map[int32]bool{}
+		serves := map[routes.Door]bool{}
 		for _, l := range running.Listeners {
-			ports[l.PodPort] = true
+			serves[l.Door()] = true
 		}
 		if now.served == nil {
-			now.served = ports
+			now.served = serves
 		}
-		maps.DeleteFunc(now.served, func(port int32, _ bool) bool { return !ports[port] })
+		maps.DeleteFunc(now.served, func(d routes.Door, _ bool) bool { return !serves[d] })
 	}
 	return now, whole
 }

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
 func name(namespace, name string) types.NamespacedName {
@@ -48,7 +50,6 @@ func state(t *testing.T, documents string) gateways.State {
 			name("edge", "large"): {PEM: make([]byte, 4<<20)},
 		},
 		Ports:     map[gateways.Port]int32{},
-		Served:    map[int32]bool{20000: true},
 		Addresses: map[types.NamespacedName][]string{name("edge", "main"): {"10.0.0.1"}},
 	}
 	var grants []gw.ReferenceGrant
@@ -82,6 +83,12 @@ func state(t *testing.T, documents string) gateways.State {
 		}
 	}
 	s.Grants = gateways.NewGrants(grants)
+	s.Served = map[routes.Door]bool{}
+	for _, l := range gateways.Decide(s).Table.Listeners {
+		if d := l.Door(); d.PodPort == 20000 {
+			s.Served[d] = true
+		}
+	}
 	return s
 }
 
@@ -333,5 +340,22 @@ func TestConditions(t *testing.T) {
 				t.Errorf("statuses (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestChangedListener checks that a listener with another hostname is not programmed before all ready pods serve it.
+func TestChangedListener(t *testing.T) {
+	t.Parallel()
+	s := state(t, main)
+	programmed := func() bool {
+		status := gateways.Decide(s).Gateways[name("edge", "main")]
+		return meta.IsStatusConditionTrue(status.Listeners[0].Conditions, string(gw.ListenerConditionProgrammed))
+	}
+	if !programmed() {
+		t.Error("all pods serve the listener, and it is not programmed")
+	}
+	s.Gateways[0].Spec.Listeners[0].Hostname = new(gw.Hostname("b.example.com"))
+	if programmed() {
+		t.Error("no pod serves the other hostname, and the listener is programmed")
 	}
 }

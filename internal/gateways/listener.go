@@ -163,14 +163,14 @@ func conflicts(l *listener, all []*listener) *problem {
 	return nil
 }
 
-// conditions returns the conditions of the listener. served are the ports of the pods on which all ready pods listen.
-func (l *listener) conditions(served map[int32]bool) []metav1.Condition {
+// conditions returns the conditions of the listener. served are the listeners as all ready pods serve them.
+func (l *listener) conditions(served map[routes.Door]bool) []metav1.Condition {
 	var missing *problem
 	switch {
 	case firstOf(l.refused, l.conflicted, l.unresolved) != nil:
 		missing = problemf(gw.ListenerReasonInvalid, "see the other conditions")
-	case !served[l.podPort]:
-		missing = problemf(gw.ListenerReasonPending, "not all ready pods listen yet")
+	case !served[l.entry().Door()]:
+		missing = problemf(gw.ListenerReasonPending, "not all ready pods serve the listener yet")
 	}
 	refused, generation := firstOf(l.refused, l.conflicted), l.gateway.Generation
 	return []metav1.Condition{

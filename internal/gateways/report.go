@@ -23,7 +23,7 @@ func (d *decision) reportGateways() {
 				accepted++
 			}
 			invalid = invalid || l.refused != nil || l.conflicted != nil || l.unresolved != nil
-			if l.serves() && d.Served[l.podPort] {
+			if l.serves() && d.Served[l.entry().Door()] {
 				programmed++
 			}
 			kinds := l.kinds()

@@ -42,8 +42,8 @@ type State struct {
 	Held      map[string]bool
 	// Ports maps each port of a Gateway to a port of the pods. A port of a Gateway without an entry is not served.
 	Ports map[Port]int32
-	// Served are the ports of the pods on which all ready pods listen.
-	Served map[int32]bool
+	// Served are the listeners as all ready pods serve them.
+	Served map[routes.Door]bool
 	// Refused are the routes that nginx has refused, by ID.
 	Refused map[string]Refused
 	// Addresses are the addresses of Gateways.

@@ -33,6 +33,19 @@ type Listener struct {
 	Attached []Attachment `json:"attached,omitempty"`
 }
 
+// Door identifies what a listener offers to clients. It contains everything of the listener but its routes.
+type Door struct {
+	Gateway, Name string
+	Port, PodPort int32
+	Host          Host
+	Certificate   string
+}
+
+// Door returns what the listener offers to clients.
+func (l Listener) Door() Door {
+	return Door{l.Gateway, l.Name, l.Port, l.PodPort, l.Host, l.Certificate}
+}
+
 // Attachment is a route that is attached to a listener.
 type Attachment struct {
 	// Route is the ID of the route.
