@@ -11,6 +11,7 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"reflect"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/cachenode/cachenode-operator/internal/gateways"
 	"github.com/cachenode/cachenode-operator/internal/naming"
@@ -246,6 +248,45 @@ func TestDelivery(t *testing.T) {
 	third := gateways.Decide(none)
 	if diff := cmp.Diff(map[string]string{id(1): "text 1"}, contents(t, third.Certificates)); diff != "" {
 		t.Errorf("without the listeners (-want +got):\n%s", diff)
+	}
+}
+
+// TestRenewalWithoutRoom checks that a listener keeps its certificate if there is no room for a renewed one.
+func TestRenewalWithoutRoom(t *testing.T) {
+	t.Parallel()
+	s := state(t, withCertificates(1))
+	s.Certificates[name("edge", "c0")] = gateways.Certificate{PEM: []byte("first")}
+	first := gateways.Decide(s)
+	s.Delivered, s.Certificates[name("edge", "c0")] = first.Certificates, gateways.Certificate{PEM: make([]byte, 4<<20)}
+	second := gateways.Decide(s)
+	if diff := cmp.Diff(contents(t, first.Certificates), contents(t, second.Certificates)); diff != "" {
+		t.Errorf("the certificates (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(first.Table, second.Table); diff != "" {
+		t.Errorf("the table (-before +after):\n%s", diff)
+	}
+	if l := second.Gateways[name("edge", "main")].Listeners[0]; !slices.ContainsFunc(l.Conditions, isUnresolved) {
+		t.Errorf("the listener does not say that its certificate is old: %v", l.Conditions)
+	}
+}
+
+// TestRefusedListenersLeave checks that the Secrets contain no certificates of listeners that are refused.
+func TestRefusedListenersLeave(t *testing.T) {
+	t.Parallel()
+	const hosts = 16
+	s := state(t, withCertificates(hosts))
+	for i := range hosts {
+		host := ""
+		for bit := range 4 {
+			host += []string{"an", "c0"}[i>>bit&1] // all hosts have the same hash, and only some of them may
+		}
+		s.Gateways[0].Spec.Listeners[i].Hostname = new(gw.Hostname(host + ".example.com"))
+		s.Certificates[name("edge", fmt.Sprint("c", i))] = gateways.Certificate{PEM: []byte("text")}
+	}
+	result := gateways.Decide(s)
+	has := slices.Sorted(maps.Keys(contents(t, result.Certificates)))
+	if diff := cmp.Diff(result.Table.Certificates(), has); diff != "" || len(has) == 0 || len(has) == hosts {
+		t.Errorf("%d certificates (-served +in the Secrets):\n%s", len(has), diff)
 	}
 }
 

@@ -21,6 +21,11 @@ func TestRefused(t *testing.T) {
 	bad := gateways.Decide(state(t, at("/bad"))).Table
 	other := *good.Route(id)
 	other.Site = "another"
+	foreign := *good.Route(id)
+	foreign.Rules = []routes.Rule{{
+		Matches:  foreign.Rules[0].Matches,
+		Backends: []routes.Backend{{Name: "team/web:80", Host: "web.team", Port: 80, Weight: 1}},
+	}}
 	for name, tt := range map[string]struct {
 		now     string
 		refused gateways.Refused
@@ -54,6 +59,21 @@ func TestRefused(t *testing.T) {
 			gateways.Refused{Forms: forms(bad), Good: &other},
 			"",
 			[]string{"HTTPRoute edge/shop, main: Accepted=False UnsupportedValue"},
+			true,
+		},
+		"the grant for a backend of the good form was revoked": {
+			at("/bad"),
+			gateways.Refused{Forms: forms(bad), Good: &foreign},
+			"",
+			[]string{"HTTPRoute edge/shop, main: Accepted=False UnsupportedValue"},
+			true,
+		},
+		"the good form has a backend with a grant": {
+			at("/bad") + "\n---\nkind: ReferenceGrant\nmetadata: {name: web, namespace: team}\nspec: {from: [{group: " +
+				"gateway.networking.k8s.io, kind: HTTPRoute, namespace: edge}], to: [{group: '', kind: Service}]}",
+			gateways.Refused{Forms: forms(bad), Good: &foreign},
+			"/good",
+			[]string{"HTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue"},
 			true,
 		},
 		"the route has changed": {
