@@ -82,6 +82,17 @@ type secureClient struct {
 // X-Cache with the body of a response with status 200.
 func (c secureClient) ask(port int, serverName, host, path string) string {
 	c.t.Helper()
+	r, body := c.get(port, serverName, host, path)
+	name := fmt.Sprint(append(r.TLS.PeerCertificates[0].DNSNames, "")[0], " ", r.StatusCode, " ", r.Proto)
+	if r.StatusCode == http.StatusOK {
+		name += " " + r.Header.Get("X-Cache") + " " + body
+	}
+	return name
+}
+
+// get sends a request over a connection of its own. It returns the response and its body.
+func (c secureClient) get(port int, serverName, host, path string) (r *http.Response, body string) {
+	c.t.Helper()
 	client := c.n.Client()
 	client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true, ServerName: serverName}
 	client.Transport.(*http.Transport).ForceAttemptHTTP2 = true
@@ -89,16 +100,12 @@ func (c secureClient) ask(port int, serverName, host, path string) string {
 	request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", port, path), nil)
 	must(c.t, err)
 	request.Host = host
-	r, err := client.Do(request)
+	r, err = client.Do(request)
 	must(c.t, err)
 	defer func() { _ = r.Body.Close() }()
-	body, err := io.ReadAll(r.Body)
+	text, err := io.ReadAll(r.Body)
 	must(c.t, err)
-	name := fmt.Sprint(append(r.TLS.PeerCertificates[0].DNSNames, "")[0], " ", r.StatusCode, " ", r.Proto)
-	if r.StatusCode == http.StatusOK {
-		name += " " + r.Header.Get("X-Cache") + " " + string(body)
-	}
-	return name
+	return r, string(text)
 }
 
 // TestSecureListeners checks which certificate a client gets for a name, which listener answers, and that a renewed
@@ -147,6 +154,22 @@ func TestSecureListeners(t *testing.T) {
 	writeGatewayCertificate(t, n, authority, key, "c1", "renewed")
 	nginxtest.Becomes(t, "renewed 200 HTTP/2.0 HIT 9002 second.org/a/fresh", func() string {
 		return client.ask(securePort, "second.org", "second.org", "/a/fresh")
+	})
+}
+
+// TestSecureMemoryTier checks that the memory tier answers over TLS.
+func TestSecureMemoryTier(t *testing.T) {
+	t.Parallel()
+	n := startRoutes(t, threeDisks+nginxtest.MemoryTier("minUses: 1"), func(in *cache.Input) {
+		in.Routes = secureTable()
+	})
+	authority, key := newAuthority(t)
+	for _, id := range []string{"c0", layout.NoCertificate} {
+		writeGatewayCertificate(t, n, authority, key, id, "first.org")
+	}
+	nginxtest.Becomes(t, "memory HIT 9001 first.org/a/fresh", func() string {
+		r, body := secureClient{t, n}.get(securePort, "first.org", "first.org", "/a/fresh")
+		return r.Header.Get("X-Cache-Disk") + " " + r.Header.Get("X-Cache") + " " + body
 	})
 }
 
