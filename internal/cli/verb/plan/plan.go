@@ -317,6 +317,7 @@ func (r running) edit(now, next effective.CacheNode) (e edit.Edit, older string,
 	}
 	outside := revision.Outside{
 		CABundle: r.revision.CABundle, ClusterDomain: r.revision.ClusterDomain, Resolvers: r.revision.Resolvers,
+		Routes: r.revision.Routes, // addRoutes adds the edits of routes
 	}
 	was, err := edit.TargetOf(now, outside)
 	if err != nil {

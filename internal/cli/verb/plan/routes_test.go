@@ -5,6 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -51,5 +54,26 @@ func TestChangesOf(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestPlanBesidesRoutes checks that the routes that the pods serve do not look like an edit of the CacheNode.
+func TestPlanBesidesRoutes(t *testing.T) {
+	t.Parallel()
+	cacheNode := read(t, three+"\n  gateways: {}")
+	of := effective.Of(cacheNode, apart.tier)
+	served, err := revision.Of(of, revision.Outside{ClusterDomain: "cluster.local", Routes: routes.Table{
+		Listeners: []routes.Listener{{Gateway: "team/main", Name: "http", Port: 80, PodPort: 20000}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := running{tier: apart.tier, revision: &served}
+	if pods.input, err = manifest.NewPodInput(of).Hash(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := compare(cacheNode, pods, cacheNode, nil)
+	if err != nil || r.Outcome != nothing || r.Revision != "" || r.Pods.Reload {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
