@@ -2,14 +2,17 @@ package controllers
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -17,12 +20,16 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=gatewayclasses.gateway.networking.k8s.io,verbs=get
 
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses,verbs=patch
+
 // GatewayClassReconciler writes the status of GatewayClasses: whether the CacheNode to which a class refers serves
-// Gateways.
+// Gateways. A class that Gateways name gets a finalizer, because these Gateways would lose their Services and addresses
+// with it (Gateway API, GatewayClass).
 type GatewayClassReconciler struct {
 	client.Client
 	// Live reads from the API server and bypasses the cache.
@@ -38,6 +45,7 @@ func (r *GatewayClassReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{NewQueue: r.newQueue}).
 		For(&gw.GatewayClass{}, changed).
 		Watches(&v1alpha1.CacheNode{}, handler.EnqueueRequestsFromMapFunc(r.classesOf), changed).
+		Watches(&gw.Gateway{}, handler.EnqueueRequestsFromMapFunc(toClass), changed).
 		Complete(r)
 }
 
@@ -57,7 +65,13 @@ func (r *GatewayClassReconciler) classesOf(
 	return requests
 }
 
-// Reconcile writes the status of one GatewayClass.
+// toClass returns the request for the class of a Gateway.
+func toClass(_ context.Context, gateway client.Object) []reconcile.Request {
+	class := types.NamespacedName{Name: string(gateway.(*gw.Gateway).Spec.GatewayClassName)}
+	return []reconcile.Request{{NamespacedName: class}}
+}
+
+// Reconcile writes the status and the finalizer of one GatewayClass.
 func (r *GatewayClassReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	class := &gw.GatewayClass{}
 	if err := r.Get(ctx, request.NamespacedName, class); err != nil {
@@ -65,6 +79,9 @@ func (r *GatewayClassReconciler) Reconcile(ctx context.Context, request reconcil
 	}
 	if class.Spec.ControllerName != gateways.Controller {
 		return reconcile.Result{}, nil
+	}
+	if err := r.finalize(ctx, class); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	var cacheNode *v1alpha1.CacheNode
 	if name, ok := gateways.FleetOf(class); ok {
@@ -86,6 +103,29 @@ func (r *GatewayClassReconciler) Reconcile(ctx context.Context, request reconcil
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, writeGatewayStatus(ctx, r.Client, class, after)
+}
+
+// finalize adds the finalizer to a class that Gateways name, and removes it from any other class.
+func (r *GatewayClassReconciler) finalize(ctx context.Context, class *gw.GatewayClass) error {
+	list := &gw.GatewayList{}
+	if err := r.List(ctx, list); err != nil {
+		return err
+	}
+	before := class.DeepCopy()
+	isUsed := slices.ContainsFunc(list.Items, func(g gw.Gateway) bool {
+		return string(g.Spec.GatewayClassName) == class.Name
+	})
+	switch {
+	case !isUsed:
+		controllerutil.RemoveFinalizer(class, gw.GatewayClassFinalizerGatewaysExist)
+	case class.DeletionTimestamp.IsZero():
+		controllerutil.AddFinalizer(class, gw.GatewayClassFinalizerGatewaysExist)
+	}
+	if slices.Equal(before.Finalizers, class.Finalizers) {
+		return nil
+	}
+	return r.Patch(ctx, class, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(naming.FieldManager))
 }
 
 // bundleVersion returns the version of the Gateway API whose CustomResourceDefinitions are installed; "" if it is not

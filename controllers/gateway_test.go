@@ -142,8 +142,16 @@ func TestGateway(t *testing.T) {
 	}
 	o.writesNothing(cacheNode, 3)
 
+	must(t, o.client.Delete(context.Background(), class)) // it stays as long as it has Gateways
+	o.settle(cacheNode)
+	if o.gatewayService("shop") == nil {
+		t.Error("the Gateway of a class that is being deleted has no Service")
+	}
 	must(t, o.client.Delete(context.Background(), gateway))
 	o.eventually(func() string {
+		if err := o.client.Get(context.Background(), client.ObjectKeyFromObject(class), class); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the class has the finalizers %v, %v", class.Finalizers, err)
+		}
 		o.get(route)
 		if len(route.Status.Parents) > 0 {
 			return "the route has parents"

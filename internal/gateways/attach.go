@@ -1,7 +1,10 @@
 package gateways
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
@@ -68,6 +71,8 @@ func (d *decision) parentsOf(r *gw.HTTPRoute) (parents []parent, hosts map[*list
 		listeners, isOwn := d.listeners[gateway]
 		switch {
 		case !ok || !isOwn:
+		case d.excluded[gateway] != nil:
+			parents = append(parents, parent{ref, d.excluded[gateway]})
 		case tooMany != nil:
 			parents = append(parents, parent{ref: ref})
 		default:
@@ -93,9 +98,11 @@ type parent struct {
 func hostsOf(
 	ref gw.ParentReference, gateway types.NamespacedName, listeners []*listener, r *gw.HTTPRoute,
 ) (hosts map[*listener][]routes.Host, refused *problem) {
-	named, allowed := false, false
+	named := false
+	var names, accepted []string
 	hosts = map[*listener][]routes.Host{}
 	for _, l := range listeners {
+		names = append(names, fmt.Sprintf("%s on port %d", l.Name, l.Port))
 		if !l.isNamed(ref) {
 			continue
 		}
@@ -103,7 +110,7 @@ func hostsOf(
 		if l.refused != nil || len(l.kinds()) == 0 || !l.allows(r.Namespace) {
 			continue
 		}
-		allowed = true
+		accepted = append(accepted, cmp.Or(string(l.host()), "all hosts"))
 		if of := l.hosts(r.Spec.Hostnames); len(of) > 0 {
 			hosts[l] = of
 		}
@@ -111,14 +118,16 @@ func hostsOf(
 	switch {
 	case !named:
 		return nil, problemf(gw.RouteReasonNoMatchingParent,
-			"Gateway %s has no listener with the sectionName and the port of the parentRef", gateway)
-	case !allowed:
+			"Gateway %s has no listener with the sectionName and the port of the parentRef: it has %s",
+			gateway, strings.Join(names, ", "))
+	case len(accepted) == 0:
 		return nil, problemf(gw.RouteReasonNotAllowedByListeners,
 			"no listener of Gateway %s allows HTTPRoutes of namespace %s: see its allowedRoutes and its conditions",
 			gateway, r.Namespace)
 	case len(hosts) == 0:
 		return nil, problemf(gw.RouteReasonNoMatchingListenerHostname,
-			"no listener of Gateway %s accepts one of the route's hostnames", gateway)
+			"no listener of Gateway %s accepts one of the route's hostnames: they accept %s",
+			gateway, strings.Join(accepted, ", "))
 	}
 	return hosts, nil
 }

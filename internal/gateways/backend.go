@@ -48,6 +48,11 @@ func (d *decision) backend(at, namespace string, ref gw.BackendObjectReference) 
 	if !ok {
 		return b, problemf(gw.RouteReasonBackendNotFound, "%s: Service %s has no port %d", at, name, port)
 	}
+	if protocol := service.Protocols[port]; protocol != "" {
+		return b, problemf(gw.RouteReasonUnsupportedProtocol,
+			"%s: port %d of Service %s has appProtocol %.100q, which is not supported: backends are asked with HTTP/1.1",
+			at, port, name, protocol)
+	}
 	b.Host, b.Port = naming.ServiceHost(name.Name, name.Namespace, d.Fleet.ClusterDomain), target
 	return b, nil
 }

@@ -249,7 +249,7 @@ func (d *decision) resolve(l *listener) {
 	switch {
 	case !ok:
 		problem = problemf(gw.ListenerReasonInvalidCertificateRef,
-			"tls.certificateRefs[0]: Secret %s of type kubernetes.io/tls does not exist", name)
+			"tls.certificateRefs[0]: there is no Secret %s of type kubernetes.io/tls", name)
 	case c.Problem != "":
 		problem = problemf(gw.ListenerReasonInvalidCertificateRef, "tls.certificateRefs[0]: Secret %s: %s", name, c.Problem)
 	}

@@ -35,7 +35,7 @@ func filter(at string, f gw.HTTPRouteFilter, rule *routes.Rule) (problem string)
 
 func redirect(at string, r gw.HTTPRequestRedirectFilter) (to *routes.Redirect, problem string) {
 	if r.Path != nil {
-		return nil, at + ".path: is not supported"
+		return nil, at + ".path is not supported"
 	}
 	to = &routes.Redirect{
 		Status: ptr.Deref(r.StatusCode, 302), Scheme: ptr.Deref(r.Scheme, ""),

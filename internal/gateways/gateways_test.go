@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -190,6 +191,22 @@ func TestConditions(t *testing.T) {
 			"Gateway team/main, listener http: 0 routes Accepted=False NamespaceNotAllowed Programmed=False Invalid\n" +
 				"Gateway team/main: Accepted=False NamespaceNotAllowed Programmed=False Invalid",
 		},
+		"a chosen address": {
+			"kind: Gateway\nmetadata: {name: main}\nspec: {addresses: [{value: 10.1.1.1}]}\n---\n" + route(backend),
+			listener + "0 routes Accepted=False UnsupportedAddress Programmed=False Invalid\n" +
+				gateway + " Accepted=False UnsupportedAddress Programmed=False Invalid\n" +
+				"HTTPRoute edge/shop, main: Accepted=False UnsupportedAddress",
+		},
+		"any address": {
+			"kind: Gateway\nmetadata: {name: main}\nspec: {addresses: [{type: IPAddress}]}",
+			gateway + "\n" + listener + "0 routes",
+		},
+		"parameters of a Gateway": {
+			"kind: Gateway\nmetadata: {name: main}\n" +
+				"spec: {infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: a}}}",
+			listener + "0 routes Accepted=False InvalidParameters Programmed=False Invalid\n" +
+				gateway + " Accepted=False InvalidParameters Programmed=False Invalid",
+		},
 		"no address": {
 			"kind: Gateway\nmetadata: {name: new}",
 			"Gateway edge/new, listener http: 0 routes\nGateway edge/new: Programmed=False AddressNotAssigned",
@@ -340,6 +357,44 @@ func TestConditions(t *testing.T) {
 				t.Errorf("statuses (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestMissingCacheNode checks that the Gateways and routes of a CacheNode that does not exist say so.
+func TestMissingCacheNode(t *testing.T) {
+	t.Parallel()
+	s := state(t, main+"---\n"+route(""))
+	s.Fleet = gateways.FleetFor(s.Fleet.NamespacedName, nil, "cluster.local")
+	const want = "InvalidParameters: CacheNode edge/fleet does not exist"
+	problems := gateways.Decide(s).Problems()
+	if len(problems) != 3 {
+		t.Errorf("%d problems, want those of the Gateway, its listener and the route", len(problems))
+	}
+	for _, p := range problems {
+		if !strings.HasSuffix(p.Text, want) {
+			t.Errorf("%s %s: %q, want %q", p.Kind, p.Object, p.Text, want)
+		}
+	}
+}
+
+// TestProtocols checks that a Service whose port does not understand HTTP/1.1 is no backend.
+func TestProtocols(t *testing.T) {
+	t.Parallel()
+	for protocol, want := range map[string]string{
+		"": "", "http": "", "kubernetes.io/h2c": "UnsupportedProtocol", "kubernetes.io/wss": "UnsupportedProtocol",
+	} {
+		s := state(t, main+"---\n"+route("  rules: [{backendRefs: [{name: web, port: 80}]}]"))
+		s.Services[name("edge", "web")] = gateways.ServiceOf(&corev1.Service{Spec: corev1.ServiceSpec{
+			Ports: []corev1.ServicePort{{Port: 80, AppProtocol: &protocol}},
+		}}, nil)
+		reason := ""
+		for _, p := range gateways.Decide(s).Problems() {
+			_, reason, _ = strings.Cut(p.Text, ": ")
+			reason, _, _ = strings.Cut(reason, ":")
+		}
+		if reason != want {
+			t.Errorf("appProtocol %q: %q, want %q", protocol, reason, want)
+		}
 	}
 }
 

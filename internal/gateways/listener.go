@@ -37,6 +37,7 @@ const reasonNamespace = "NamespaceNotAllowed"
 func (d *decision) readListeners() {
 	for i := range d.Gateways {
 		g := &d.Gateways[i]
+		d.excluded[nameOf(g)] = d.excludes(g)
 		var of []*listener
 		for _, l := range g.Spec.Listeners {
 			var namespaces *gw.RouteNamespaces
@@ -79,7 +80,7 @@ func (l *listener) serves() bool {
 
 // refuses returns the problem that keeps a listener from being accepted; nil if there is none.
 func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
-	if p := d.excludes(g); p != nil {
+	if p := d.excluded[nameOf(g)]; p != nil {
 		return p
 	}
 	switch l.Protocol {
@@ -112,6 +113,14 @@ func (d *decision) excludes(g *gw.Gateway) *problem {
 		return problemf(reasonNamespace,
 			"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
 			d.Fleet, g.Namespace)
+	case g.Spec.Infrastructure != nil && g.Spec.Infrastructure.ParametersRef != nil:
+		return problemf(gw.GatewayReasonInvalidParameters, "spec.infrastructure.parametersRef is not supported")
+	}
+	for i, a := range g.Spec.Addresses {
+		if a.Value != "" || ptr.Deref(a.Type, gw.IPAddressType) != gw.IPAddressType {
+			return problemf(gw.GatewayReasonUnsupportedAddress,
+				"spec.addresses[%d]: no address can be chosen: a Gateway gets the address of its Service", i)
+		}
 	}
 	return nil
 }
@@ -167,6 +176,8 @@ func conflicts(l *listener, all []*listener) *problem {
 func (l *listener) conditions(served map[routes.Door]bool) []metav1.Condition {
 	var missing *problem
 	switch {
+	case l.unresolved != nil && l.serves():
+		missing = problemf(gw.ListenerReasonInvalid, "see the other conditions; the pods still serve the listener")
 	case firstOf(l.refused, l.conflicted, l.unresolved) != nil:
 		missing = problemf(gw.ListenerReasonInvalid, "see the other conditions")
 	case !served[l.entry().Door()]:

@@ -1,6 +1,8 @@
 package gateways
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,9 +55,15 @@ func (o Objects) State(fleet Fleet) State {
 // to their port. If the endpoints have different ports, requests go to the lowest one. If there are no endpoints yet,
 // the port of the Service is used.
 func ServiceOf(service *corev1.Service, endpoints []discoveryv1.EndpointSlice) Service {
-	s := Service{External: service.Spec.Type == corev1.ServiceTypeExternalName, Ports: map[int32]int32{}}
+	s := Service{
+		External: service.Spec.Type == corev1.ServiceTypeExternalName,
+		Ports:    map[int32]int32{}, Protocols: map[int32]string{},
+	}
 	for _, p := range service.Spec.Ports {
 		s.Ports[p.Port] = p.Port
+		if protocol := ptr.Deref(p.AppProtocol, ""); strings.HasPrefix(protocol, "kubernetes.io/") {
+			s.Protocols[p.Port] = protocol
+		}
 	}
 	if !IsHeadless(service) {
 		return s

@@ -51,7 +51,7 @@ func typeOf(address string) gw.AddressType {
 // gatewayConditions returns the conditions of a Gateway. accepted and programmed are the numbers of its listeners
 // that are accepted and programmed. invalid is true if a listener has a problem.
 func (d *decision) gatewayConditions(g *gw.Gateway, accepted, programmed int, invalid bool) []metav1.Condition {
-	refused, missing := d.excludes(g), (*problem)(nil)
+	refused, missing := d.excluded[nameOf(g)], (*problem)(nil)
 	if refused == nil && accepted == 0 {
 		refused = problemf(gw.GatewayReasonListenersNotValid, "no listener is accepted: see their conditions")
 	}

@@ -43,15 +43,18 @@ func (c compiled) conditions(refused *problem, generation int64) []metav1.Condit
 func (d *decision) compile(r *gw.HTTPRoute) compiled {
 	c := compiled{route: routes.Route{Namespace: r.Namespace, Name: r.Name, Site: d.site(r)}}
 	var problems []string
+	skipped := 0
 	for i, rule := range r.Spec.Rules {
 		at := fmt.Sprintf("spec.rules[%d]", i)
 		compiledRule, p := d.rule(at, rule)
 		if p != "" {
 			problems = append(problems, p)
+			skipped++
 			continue
 		}
 		backends, unresolved := d.backends(at, r.Namespace, rule.BackendRefs)
 		compiledRule.Backends, c.unresolved = backends, firstOf(c.unresolved, unresolved)
+		compiledRule.Skipped, skipped = skipped, 0
 		c.route.Rules = append(c.route.Rules, compiledRule)
 	}
 	if len(problems) > 0 {
@@ -80,11 +83,11 @@ func (d *decision) site(r *gw.HTTPRoute) string {
 func (d *decision) rule(at string, r gw.HTTPRouteRule) (rule routes.Rule, problem string) {
 	switch {
 	case r.Timeouts != nil:
-		return rule, at + ".timeouts: is not supported"
+		return rule, at + ".timeouts is not supported"
 	case r.Retry != nil:
-		return rule, at + ".retry: is not supported"
+		return rule, at + ".retry is not supported"
 	case r.SessionPersistence != nil:
-		return rule, at + ".sessionPersistence: is not supported: a cache answers for the backends"
+		return rule, at + ".sessionPersistence is not supported: a cache answers for the backends"
 	}
 	matches := r.Matches
 	if len(matches) == 0 { // the default that the API server sets
@@ -104,7 +107,7 @@ func (d *decision) rule(at string, r gw.HTTPRouteRule) (rule routes.Rule, proble
 	}
 	for i, b := range r.BackendRefs {
 		if len(b.Filters) > 0 {
-			return rule, fmt.Sprintf("%s.backendRefs[%d].filters: is not supported: use filters of the rule", at, i)
+			return rule, fmt.Sprintf("%s.backendRefs[%d].filters is not supported: use filters of the rule", at, i)
 		}
 	}
 	return rule, ""

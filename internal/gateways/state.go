@@ -67,6 +67,8 @@ type Service struct {
 	// Ports maps each port of the Service to the port to which requests are sent. Both ports are the same for a Service
 	// with a ClusterIP. For a headless Service, requests are sent to the port of the endpoints.
 	Ports map[int32]int32
+	// Protocols contains the appProtocol of ports whose endpoints do not understand plain HTTP/1.1 (GEP-1911).
+	Protocols map[int32]string
 	// External is true for a Service of type ExternalName, which cannot be a backend.
 	External bool
 }
@@ -89,7 +91,7 @@ type Result struct {
 func Decide(s State) Result {
 	d := decision{
 		State: s, selected: s.selects(&s.Fleet.Allowed, s.Fleet.Namespace), considered: map[string]int{},
-		listeners: map[types.NamespacedName][]*listener{},
+		listeners: map[types.NamespacedName][]*listener{}, excluded: map[types.NamespacedName]*problem{},
 		room:      newRoom(s.Fleet),
 		result: Result{
 			Refused:  map[string]Refused{},
@@ -123,6 +125,8 @@ type decision struct {
 	selected func(namespace string) bool
 	// considered is the number of routes of each namespace that name a Gateway of the fleet.
 	considered map[string]int
+	// excluded contains the problems of Gateways that the fleet does not serve.
+	excluded map[types.NamespacedName]*problem
 	// listeners are the listeners of each Gateway of the fleet.
 	listeners map[types.NamespacedName][]*listener
 	room      *room

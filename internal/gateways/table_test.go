@@ -211,3 +211,20 @@ func TestBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestRulesInSpec checks that a rule keeps its number although rules before it are left out.
+func TestRulesInSpec(t *testing.T) {
+	t.Parallel()
+	const bad = "{matches: [{path: {type: RegularExpression, value: /a}}]}"
+	good := func(path string) string { return "{matches: [{path: {value: " + path + "}}]}" }
+	rules := strings.Join([]string{bad, good("/1"), good("/2"), bad, bad, good("/5"), bad}, ", ")
+	r := gateways.Decide(state(t, main+"---\n"+route("  rules: ["+rules+"]"))).Table.Routes[0]
+	if len(r.Rules) != 3 {
+		t.Fatalf("%d rules, want 3", len(r.Rules))
+	}
+	for i, rule := range r.Rules {
+		if got, want := fmt.Sprint("/", r.InSpec(i)), rule.Matches[0].Path.Value; got != want {
+			t.Errorf("rule %d is spec.rules[%s], want %s", i, got[1:], want[1:])
+		}
+	}
+}

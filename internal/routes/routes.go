@@ -68,6 +68,15 @@ type Route struct {
 // ID returns the namespace and the name of the route, with a slash between them.
 func (r Route) ID() string { return r.Namespace + "/" + r.Name }
 
+// InSpec returns the position in spec.rules of the HTTPRoute for a position in Rules.
+func (r Route) InSpec(rule int) int {
+	position := rule
+	for _, earlier := range r.Rules[:rule+1] {
+		position += earlier.Skipped
+	}
+	return position
+}
+
 // Rule is a rule of a route.
 type Rule struct {
 	// Matches are the conditions of the rule. A request must meet at least one of them. The list is not empty.
@@ -79,6 +88,8 @@ type Rule struct {
 	// Backends answer requests, in proportion to their weights. A rule with neither backends nor a redirect answers with
 	// status 500.
 	Backends []Backend `json:"backends,omitempty"`
+	// Skipped is the number of rules of the HTTPRoute directly before this one that are not in the list.
+	Skipped int `json:"skipped,omitempty"`
 }
 
 // Redirect is an answer that sends the client to another location. If a field is empty, the location contains the value

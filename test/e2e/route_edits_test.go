@@ -120,6 +120,20 @@ func (e *routeEdits) look(t *testing.T, pod string) {
 	}
 }
 
+// begins waits until every pod serves the route as it is before the first edit.
+func (e *routeEdits) begins(t *testing.T) {
+	t.Helper()
+	within(t, 2*mostLag, func() string {
+		for pod, address := range e.pods {
+			first := []string{"/versions/edit-0/x"}
+			if r := e.fetch(t, 0, first, "-base", "http://"+address, "-host", "edited.example.com"); r[0].Status != http.StatusOK {
+				return fmt.Sprintf("%s answers %d", pod, r[0].Status)
+			}
+		}
+		return ""
+	})
+}
+
 // settle waits until every pod has the last edit.
 func (e *routeEdits) settle(t *testing.T) {
 	t.Helper()
@@ -184,6 +198,7 @@ func TestRouteEdits(t *testing.T) {
 	for _, p := range s.cachePods(t) {
 		e.pods[p.Name], e.seen[p.Name] = p.Status.PodIP+":"+gatewayAddress, 0
 	}
+	e.begins(t)
 	before := uids(s.cachePods(t))
 
 	const few = 20

@@ -70,7 +70,7 @@ func routedObjects(
 			key.Site = site
 			objects = append(objects, routed{
 				route: fmt.Sprintf("%s, rule %d, backend %s, of Gateway %s",
-					route.ID(), a.Rule, route.Rules[a.Rule].Backends[i].Name, listener.Gateway),
+					route.ID(), route.InSpec(a.Rule), route.Rules[a.Rule].Backends[i].Name, listener.Gateway),
 				key: key.Object(),
 			})
 		}

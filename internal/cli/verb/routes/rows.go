@@ -19,7 +19,7 @@ type row struct {
 	Path string `json:"path"`
 	// Conditions are the method, the headers and the arguments.
 	Conditions string `json:"conditions,omitempty"`
-	// Route and Rule identify the HTTPRoute and the position of the rule in it, counted from 0.
+	// Route and Rule identify the HTTPRoute and the position of the rule in its spec.rules, counted from 0.
 	Route string `json:"route"`
 	Rule  int    `json:"rule"`
 	// To says where requests go.
@@ -78,7 +78,7 @@ func newRow(of routes.Table, host routes.VirtualHost, c routes.Candidate) row {
 	l, route := of.Listeners[host.Listener], of.Routes[c.Route]
 	r := row{
 		Gateway: l.Gateway, Port: l.Port, Host: cmp.Or(string(host.Host), "*"), Path: c.Path.Value,
-		Conditions: conditions(c.Match), Route: route.ID(), Rule: c.Rule, To: target(route.Rules[c.Rule]),
+		Conditions: conditions(c.Match), Route: route.ID(), Rule: route.InSpec(c.Rule), To: target(route.Rules[c.Rule]),
 	}
 	if !c.Path.Exact {
 		r.Path = strings.TrimSuffix(r.Path, "/") + "/*"
