@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -48,6 +49,7 @@ func (r *CacheNodeReconciler) roll(
 	decision := decide(s, o, w, template)
 	out.lookAgain(decision.After)
 	r.Agents.Hurry(client.ObjectKeyFromObject(s.cacheNode), decision.Waiting)
+	r.Agents.Await(client.ObjectKeyFromObject(s.cacheNode), cmp.Or(decision.State.Candidate, decision.State.Stable))
 	done.rollout = &status.Rollout{
 		Done: decision.Done, Replacing: decision.Replace, Stable: decision.State.Stable, Refused: decision.State.Refused,
 		Settled: isSettled(o.own.statefulSet, template),

@@ -147,6 +147,8 @@ const (
 	checkInterval = 2 * time.Second
 	// fileInterval is the time after which files are read again even if no change was reported.
 	fileInterval = 10 * time.Second
+	// pauseInterval is the time after which the agent looks again whether a reload must still wait; see [reload.Pause].
+	pauseInterval = 500 * time.Millisecond
 	// retryInterval is the delay before the next step while the first probes run, or while the probes have not yet found
 	// which disk has failed.
 	retryInterval = 200 * time.Millisecond

@@ -45,22 +45,22 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		return checkInterval, nil
 	}
 	c.setLowered(problems)
+	made := applied{revision: revision, madeFrom: from, used: used(revision, facts.Failed)}
+	made.fleet, made.share, made.generations = facts.Fleet.Serial, facts.Fleet.Share(), facts.Generations
+	made.openFiles = facts.OpenFiles
+	if wait := c.pause(made, facts.Memory); wait > 0 {
+		return min(wait, pauseInterval), nil
+	}
 	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
 	if err != nil {
 		c.refuse(revision, err.Error(), c.refusedRoutes(ctx, revision, facts)...)
 		return checkInterval, nil
 	}
-	made := applied{revision: revision, config: config, madeFrom: from, used: used(revision, facts.Failed)}
-	made.fleet, made.share, made.generations = facts.Fleet.Serial, facts.Fleet.Share(), facts.Generations
-	made.openFiles = facts.OpenFiles
-	made.keeps = keeps(revision, config, facts.Fleet)
+	made.config, made.keeps = config, keeps(revision, config, facts.Fleet)
 	c.metrics.Pods(slices.Concat(facts.Fleet.Members, facts.Fleet.Previous.Members))
 	if current := c.current(); current != nil && current.config.Version == config.Version {
 		made.files = current.files
 		return checkInterval, c.take(made)
-	}
-	if wait := c.pause(made, facts.Memory); wait > 0 {
-		return min(wait, checkInterval), nil
 	}
 	made.files = c.files(config, facts)
 	return c.give(ctx, made, facts)

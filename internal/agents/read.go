@@ -102,7 +102,8 @@ func (t *Tracker) note(pod types.NamespacedName, uid types.UID, report agentapi.
 	now := t.clock.Now()
 	changed := err == nil && (known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report))
 	news := changed || known.untold || (err == nil) != (known.Err == nil)
-	known.untold = news && !known.news.AllowN(now, 1)
+	isFree := changed && known.arrives(report)
+	known.untold = news && !isFree && !known.news.AllowN(now, 1)
 	known.Err = err
 	if err != nil {
 		known.heard = heard{} // the agent may have been restarted when it answers again
@@ -122,6 +123,13 @@ func (t *Tracker) note(pod types.NamespacedName, uid types.UID, report agentapi.
 	if news && !known.untold && t.reconcile != nil {
 		t.reconcile.Add(reconcile.Request{NamespacedName: known.cacheNode})
 	}
+}
+
+// arrives returns true for the first report with the revision that the operator waits for.
+func (a *agent) arrives(report agentapi.Report) bool {
+	arrived := a.isAwaited && report.Revision == a.awaited
+	a.isAwaited = a.isAwaited && !arrived
+	return arrived
 }
 
 // addressOf returns the address at which the agent of a pod listens.

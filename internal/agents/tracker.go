@@ -114,6 +114,9 @@ type agent struct {
 	// limit.
 	news   *rate.Limiter
 	untold bool
+	// awaited is the revision that Await has set last. isAwaited is true until a report contains it.
+	awaited   string
+	isAwaited bool
 	// unsafe is the number of the last URL that was taken from a report. urls limits how often URLs are taken, because
 	// each time causes a pass over all purges of the CacheNode.
 	unsafe int64
@@ -193,6 +196,19 @@ func (t *Tracker) Hurry(cacheNode types.NamespacedName, hurry bool) {
 			queue.Add(pod)
 		}
 		known.hurry = hurry
+	}
+}
+
+// Await sets the revision that the pods of a CacheNode are to run. The first report of each pod that contains it causes
+// a pass even if the agent has reached the limit of passes that it may cause. So many edits in a row do not slow each
+// other down, and an agent that changes its report all the time gains nothing.
+func (t *Tracker) Await(cacheNode types.NamespacedName, revision string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for pod := range t.pods[cacheNode] {
+		if known := t.known[pod]; known.awaited != revision {
+			known.awaited, known.isAwaited = revision, true
+		}
 	}
 }
 

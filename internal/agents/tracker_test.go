@@ -201,6 +201,62 @@ func testHostileAgents(t *testing.T) {
 	}
 }
 
+// TestAwaitedRevisions checks that each revision that the operator waits for is noticed at once, however many there
+// are. An agent that reports it and other things in turns must cause few passes.
+func TestAwaitedRevisions(t *testing.T) { synctest.Test(t, testAwaitedRevisions) }
+
+func testAwaitedRevisions(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a := New(clock.RealClock{}, nil)
+	var running, reads atomic.Int64
+	var flaps atomic.Bool
+	a.Calls.Report = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
+		if n := reads.Add(1); flaps.Load() && n%2 == 0 {
+			return agentapi.Report{Revision: "another"}, nil
+		}
+		return agentapi.Report{Revision: fmt.Sprint(running.Load())}, nil
+	}
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	if err := a.Start(ctx, queue); err != nil {
+		t.Fatal(err)
+	}
+	edge := types.NamespacedName{Name: "edge"}
+	pods := []Target{{Pod: types.NamespacedName{Name: "edge-0"}, UID: "a", IP: "10.0.0.1"}}
+	see := func() string { return a.Track(edge, &agentclient.Client{}, pods)["edge-0"].Report.Revision }
+	see()
+	a.Hurry(edge, true)
+	for n := int64(1); n < 5*newsBurst; n++ {
+		a.Await(edge, fmt.Sprint(n))
+		running.Store(n)
+		time.Sleep(2 * hurriedInterval) // of the bubble's clock
+		synctest.Wait()
+		if got := see(); got != fmt.Sprint(n) {
+			t.Fatalf("the revision is %s, want %d", got, n)
+		}
+	}
+	passes := func() (n int) {
+		for ; queue.Len() > 0; n++ {
+			request, _ := queue.Get()
+			queue.Done(request)
+		}
+		return n
+	}
+	passes()
+	flaps.Store(true)
+	got := 0
+	for range 10 * newsBurst {
+		a.Await(edge, fmt.Sprint(running.Load()))
+		time.Sleep(hurriedInterval)
+		synctest.Wait()
+		got += passes()
+	}
+	if most := newsBurst + int(10*newsBurst*hurriedInterval/newsInterval) + 1; got > most {
+		t.Errorf("an agent that flaps caused %d passes, want at most %d", got, most)
+	}
+}
+
 // TestUnsafeURLsAreBounded checks an agent that names new URLs in each report. The number of passes over purges must be
 // limited. URLs that were left out must be taken from a later report.
 func TestUnsafeURLsAreBounded(t *testing.T) { synctest.Test(t, testUnsafeURLsAreBounded) }

@@ -35,7 +35,7 @@ func (r Result) Problems() (problems []Problem) {
 			problems = append(problems, problemsOf(string(httpRoute), name, at, p.Conditions)...)
 		}
 	}
-	return problems
+	return slices.Compact(problems) // a conflict is in two conditions of a listener
 }
 
 // problemsOf returns the problems in the conditions of an object, or of a part of it.

@@ -92,7 +92,7 @@ func Decide(s State) Result {
 	d := decision{
 		State: s, selected: s.selects(&s.Fleet.Allowed, s.Fleet.Namespace), considered: map[string]int{},
 		listeners: map[types.NamespacedName][]*listener{}, excluded: map[types.NamespacedName]*problem{},
-		room:      newRoom(s.Fleet),
+		room: newRoom(s.Fleet),
 		result: Result{
 			Refused:  map[string]Refused{},
 			Gateways: map[types.NamespacedName]gw.GatewayStatus{},

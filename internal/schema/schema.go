@@ -1,9 +1,9 @@
-// Package schema checks a CacheNode in the same way as the API server, but without a cluster. It rejects unknown
-// fields, applies the CRD's defaults, and checks the CRD's schema and CEL rules. For all of this, it uses the API
-// server's own code.
+// Package schema checks objects in the same way as the API server, but without a cluster: CacheNodes, and the kinds of
+// the Gateway API that the operator reads. It rejects unknown fields, applies the CRD's defaults, and checks the CRD's
+// schema and CEL rules. For all of this, it uses the API server's own code.
 //
 // Of the project, the package imports only the API's types and the CRDs (config/crd). Rules of the API itself belong in
-// the comments of package v1alpha1.
+// the comments of package v1alpha1. gatewayapi.json is generated from the module of the Gateway API.
 package schema
 
 import (
@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	names "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -27,25 +28,20 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/config/crd"
+	crds "github.com/cachenode/cachenode-operator/config/crd"
 )
 
-// cacheNodes contains the schema of CacheNodes in version v1alpha1, in the forms that the API server's packages need.
-type cacheNodes struct {
+// definition contains the schema of a kind, in the forms that the API server's packages need.
+type definition struct {
 	structural *structural.Structural
 	schema     validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-var load = sync.OnceValues(func() (*cacheNodes, error) {
-	var definition apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
-		return nil, err
-	}
+func newDefinition(schema *apiextensionsv1.JSONSchemaProps) (*definition, error) {
 	var internal apiextensions.JSONSchemaProps
-	versioned := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
-	convert := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps
-	if err := convert(versioned, &internal, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+		schema, &internal, nil); err != nil {
 		return nil, err
 	}
 	s, err := structural.NewStructural(&internal)
@@ -56,19 +52,23 @@ var load = sync.OnceValues(func() (*cacheNodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cacheNodes{structural: s, schema: validator, rules: cel.NewValidator(s, true, celconfig.PerCallLimit)}, nil
+	return &definition{structural: s, schema: validator, rules: cel.NewValidator(s, true, celconfig.PerCallLimit)}, nil
+}
+
+var cacheNodes = sync.OnceValues(func() (*definition, error) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(crds.CacheNodes, &crd); err != nil {
+		return nil, err
+	}
+	return newDefinition(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
 })
 
 // Decode reads one CacheNode from YAML or JSON, and returns it in the form in which the API server would store it. The
 // list of errors contains the mistakes in the CacheNode, with paths such as spec.origin.servers[0].host. The last
 // result is an error if the input is not a CacheNode at all.
 func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
-	var object map[string]any
-	text, err := yaml.YAMLToJSONStrict(data)
+	object, err := read(data)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := json.Unmarshal(text, &object); err != nil { // whole numbers become int64, as in the API server
 		return nil, nil, err
 	}
 	u := &unstructured.Unstructured{Object: object}
@@ -76,11 +76,11 @@ func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 		return nil, nil, fmt.Errorf("got kind %q of %q, want kind CacheNode of %s",
 			u.GetKind(), u.GetAPIVersion(), v1alpha1.GroupVersion)
 	}
-	cacheNodes, err := load()
+	definition, err := cacheNodes()
 	if err != nil {
 		return nil, nil, fmt.Errorf("the embedded CustomResourceDefinition: %w", err)
 	}
-	if errs := cacheNodes.admit(object); len(errs) > 0 {
+	if errs := definition.admit(object); len(errs) > 0 {
 		return nil, errs, nil
 	}
 	cacheNode := &v1alpha1.CacheNode{}
@@ -90,8 +90,17 @@ func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 	return cacheNode, nil, nil
 }
 
+// read reads an object from YAML or JSON.
+func read(data []byte) (object map[string]any, err error) {
+	text, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, err
+	}
+	return object, json.Unmarshal(text, &object) // whole numbers become int64, as in the API server
+}
+
 // admit applies the defaults to the object and returns the errors for which the API server would reject the object.
-func (n *cacheNodes) admit(object map[string]any) field.ErrorList {
+func (n *definition) admit(object map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	for _, path := range pruning.PruneWithOptions(object, n.structural, true, options) {
@@ -108,11 +117,14 @@ func (n *cacheNodes) admit(object map[string]any) field.ErrorList {
 	return broken
 }
 
-// nameErrors returns an error for an object without a name, because the schema does not require a name.
-func nameErrors(object map[string]any) field.ErrorList {
-	u := unstructured.Unstructured{Object: object}
+// nameErrors returns an error for an object without a valid name, because the schema does not check the name.
+func nameErrors(object map[string]any) (errs field.ErrorList) {
+	u, path := unstructured.Unstructured{Object: object}, field.NewPath("metadata", "name")
 	if u.GetName() == "" {
-		return field.ErrorList{field.Required(field.NewPath("metadata", "name"), "a CacheNode needs a name")}
+		return field.ErrorList{field.Required(path, "an object needs a name")}
 	}
-	return nil
+	for _, problem := range names.NameIsDNSSubdomain(u.GetName(), false) {
+		errs = append(errs, field.Invalid(path, u.GetName(), problem))
+	}
+	return errs
 }

@@ -22,6 +22,7 @@ import (
 const (
 	manyRoutes = 500
 	mostLag    = 30 * time.Second
+	slow       = 15 * time.Second // each slower edit is logged
 )
 
 // editedFleet serves only routes of the tests' namespace, with a memory limit that shows whether old workers are
@@ -113,7 +114,10 @@ func (e *routeEdits) look(t *testing.T, pod string) {
 		}
 		e.mutex.Lock()
 		for edit := e.seen[pod] + 1; edit <= from+i; edit++ {
-			e.lags = append(e.lags, max(0, now.Sub(e.made[edit])))
+			lag := max(0, now.Sub(e.made[edit]))
+			if e.lags = append(e.lags, lag); lag > slow {
+				t.Logf("%s: edit %d after %s", pod, edit, lag.Round(10*time.Millisecond))
+			}
 		}
 		e.seen[pod] = from + i
 		e.mutex.Unlock()
@@ -126,8 +130,9 @@ func (e *routeEdits) begins(t *testing.T) {
 	within(t, 2*mostLag, func() string {
 		for pod, address := range e.pods {
 			first := []string{"/versions/edit-0/x"}
-			if r := e.fetch(t, 0, first, "-base", "http://"+address, "-host", "edited.example.com"); r[0].Status != http.StatusOK {
-				return fmt.Sprintf("%s answers %d", pod, r[0].Status)
+			r := e.fetch(t, 0, first, "-base", "http://"+address, "-host", "edited.example.com")[0]
+			if r.Status != http.StatusOK {
+				return fmt.Sprintf("%s answers %d", pod, r.Status)
 			}
 		}
 		return ""

@@ -147,7 +147,7 @@ func (s State) good(at time.Time, t Thresholds) State {
 	if s.Status == v1alpha1.DiskFailed {
 		s.successes++
 		if s.successes < s.needed(t) {
-			s.Message = fmt.Sprintf("the last probe was good: it is used again after %d in a row", s.needed(t))
+			s.Message = fmt.Sprintf("passed the last probe: it is used again after %d in a row", s.needed(t))
 			return s
 		}
 		s.returned = at

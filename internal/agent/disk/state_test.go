@@ -125,7 +125,7 @@ func TestMessageStands(t *testing.T) {
 func TestMessageOfADiskThatRecovers(t *testing.T) {
 	t.Parallel()
 	s := play(State{Status: v1alpha1.DiskStarting}, samples(v1alpha1.DiskForeignCache, ""))
-	want := fmt.Sprintf("the last probe was good: it is used again after %d in a row", limits.Successes)
+	want := fmt.Sprintf("passed the last probe: it is used again after %d in a row", limits.Successes)
 	if s.Status != v1alpha1.DiskFailed || s.Message != want {
 		t.Errorf("%s: %q, want %q", s.Status, s.Message, want)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
 // Objects are objects from files.
@@ -27,6 +28,8 @@ type Objects struct {
 	Services  []corev1.Service
 	Secrets   []corev1.Secret
 	Endpoints []discoveryv1.EndpointSlice
+	// Ignored are the kinds and versions of objects of the Gateway API that the operator does not read.
+	Ignored []string
 	// Files contains the file of each Gateway and HTTPRoute.
 	Files map[ID]string
 }
@@ -105,7 +108,7 @@ func ReadAll(paths []string, namespace string, in io.Reader) (o Objects, err err
 		return o, err
 	}
 	if len(o.CacheNodes) == 0 {
-		return o, fmt.Errorf("%s: no CacheNode in it", strings.Join(paths, ", "))
+		return o, fmt.Errorf("%s: no CacheNode in it: add its file with another --filename", strings.Join(paths, ", "))
 	}
 	return o, nil
 }
@@ -130,31 +133,58 @@ func (o *Objects) Add(path, namespace string, in io.Reader) error {
 
 // add adds the object in a document.
 func (o *Objects) add(path string, kind metav1.TypeMeta, namespace string, document []byte) (err error) {
-	id := ID{Kind: kind.Kind}
-	switch kind.APIVersion + " " + kind.Kind {
-	case gw.GroupName + "/v1 GatewayClass":
-		_, err = decode(document, "", &o.Classes)
-	case gw.GroupName + "/v1 Gateway":
-		id.NamespacedName, err = decode(document, namespace, &o.Gateways)
-		o.Files[id] = path
-	case gw.GroupName + "/v1 HTTPRoute":
-		id.NamespacedName, err = decode(document, namespace, &o.HTTPRoutes)
-		o.Files[id] = path
-	case gw.GroupName + "/v1 ReferenceGrant", gw.GroupName + "/v1beta1 ReferenceGrant":
-		_, err = decode(document, namespace, &o.Grants)
-	case "v1 Namespace":
+	group, version, _ := strings.Cut(kind.APIVersion, "/")
+	switch {
+	case group == gw.GroupName && (version == "v1" || version == "v1beta1"): // both have the same fields
+		return o.addGatewayAPI(path, kind.Kind, namespace, document)
+	case strings.HasPrefix(group, "gateway.networking."):
+		o.ignore(kind)
+	case kind.APIVersion == "v1" && kind.Kind == "Namespace":
 		_, err = decode(document, "", &o.Namespaces)
-	case "v1 Service":
+	case kind.APIVersion == "v1" && kind.Kind == "Service":
 		_, err = decode(document, namespace, &o.Services)
-	case "v1 Secret":
+	case kind.APIVersion == "v1" && kind.Kind == "Secret":
 		_, err = decode(document, namespace, &o.Secrets)
-	case "discovery.k8s.io/v1 EndpointSlice":
+	case kind.APIVersion == "discovery.k8s.io/v1" && kind.Kind == "EndpointSlice":
 		_, err = decode(document, namespace, &o.Endpoints)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind.Kind, err)
 	}
 	return nil
+}
+
+// addGatewayAPI adds an object of the Gateway API, if the API server would accept it.
+func (o *Objects) addGatewayAPI(path, kind, namespace string, document []byte) error {
+	var name types.NamespacedName
+	var err error
+	switch kind {
+	case "GatewayClass":
+		name, err = decode(document, "", &o.Classes)
+	case "Gateway":
+		name, err = decode(document, namespace, &o.Gateways)
+		o.Files[ID{kind, name}] = path
+	case "HTTPRoute":
+		name, err = decode(document, namespace, &o.HTTPRoutes)
+		o.Files[ID{kind, name}] = path
+	case "ReferenceGrant":
+		name, err = decode(document, namespace, &o.Grants)
+	default:
+		o.ignore(metav1.TypeMeta{APIVersion: gw.GroupName, Kind: kind})
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	errs, err := schema.CheckGatewayAPI(kind, document)
+	for _, e := range errs {
+		err = errors.Join(err, fmt.Errorf("%s %s: %w", kind, name, e))
+	}
+	return err
+}
+
+func (o *Objects) ignore(kind metav1.TypeMeta) {
+	o.Ignored = append(o.Ignored, kind.Kind+" of "+kind.APIVersion)
 }
 
 // decode adds the object in a document to a list, and returns the name of the object.

@@ -30,10 +30,16 @@ func (o Objects) Routes(cacheNode *v1alpha1.CacheNode, clusterDomain string) (
 ) {
 	name := types.NamespacedName{Namespace: cacheNode.Namespace, Name: cacheNode.Name}
 	fleet := gateways.FleetFor(name, cacheNode, clusterDomain)
-	if fleet.Missing != "" {
-		return gateways.Result{}, nil
-	}
 	a := assumed{Objects: o.Objects}
+	for _, kind := range slices.Compact(slices.Sorted(slices.Values(o.Ignored))) {
+		a.warn("%s is not supported: such objects have no effect", kind)
+	}
+	if fleet.Missing != "" {
+		if len(o.CacheNodes) == 1 && len(o.Gateways)+len(o.HTTPRoutes) > 0 {
+			a.warn("the Gateways and routes have no effect: %s", fleet.Missing)
+		}
+		return gateways.Result{}, a.warnings
+	}
 	a.classes(name)
 	a.namespaces(&fleet)
 	a.uids()

@@ -19,6 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // The values of --wait.
@@ -68,6 +69,9 @@ The command creates a CachePurge and waits for it.
   applied   No pod serves the objects any more. What arrives late is removed as it is stored:
             requests for what was purged are MISSes until the purge settles.
   settled   Nothing is left of responses from before the purge. That is spec.purge.grace later.
+
+If the CacheNode has spec.gateways, URLs, --prefix and --host name only objects of its own site.
+--tag and --all name objects of HTTPRoutes too.
 
 If the purge fails or the time is over, the exit code is 1.
 A pod that is down obeys the purge before it serves again.
@@ -150,6 +154,13 @@ func (o *options) run(ctx context.Context, c client.Client, namespace string, ou
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.spec.CacheNode}, cacheNode); err != nil {
 		return err
 	}
+	note, err := aboutRoutes(cacheNode, o.spec)
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		_, _ = fmt.Fprintln(progress, "warning:", note)
+	}
 	cp := &v1alpha1.CachePurge{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: o.spec.CacheNode + "-", Namespace: namespace}, Spec: o.spec,
 	}
@@ -166,6 +177,20 @@ func (o *options) run(ctx context.Context, c client.Client, namespace string, ou
 		return err
 	}
 	return o.tell(out, cp, time.Since(begun), cmp.Or(string(cacheNode.Spec.Purge.Grace), "10s"))
+}
+
+// aboutRoutes returns a note for a purge of a CacheNode whose Gateways serve other objects, which the purge does not
+// name. It returns an error if the CacheNode can have no objects that the purge names.
+func aboutRoutes(cacheNode *v1alpha1.CacheNode, spec v1alpha1.CachePurgeSpec) (note string, err error) {
+	if cacheNode.Spec.Gateways == nil || len(spec.URLs)+len(spec.Prefixes)+len(spec.Hosts) == 0 {
+		return "", nil
+	}
+	note = fmt.Sprintf("URLs, prefixes and hosts name objects of the own site of CacheNode %s: "+
+		"use --tag or --all for objects of HTTPRoutes", cacheNode.Name)
+	if sites.Own(cacheNode.Spec).IsEmpty() && len(spec.Tags) == 0 {
+		return "", fmt.Errorf("%s; this CacheNode has no spec.origin, and so no site of its own", note)
+	}
+	return note, nil
 }
 
 // tell prints the result of the purge. grace is spec.purge.grace.

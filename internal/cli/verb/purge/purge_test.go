@@ -81,3 +81,32 @@ func TestTell(t *testing.T) {
 		})
 	}
 }
+
+// TestAboutRoutes checks what the verb says about objects of HTTPRoutes, which not every purge names.
+func TestAboutRoutes(t *testing.T) {
+	t.Parallel()
+	own := v1alpha1.Origin{Servers: []v1alpha1.OriginServer{{Host: new("origin.example.com")}}}
+	type spec = v1alpha1.CachePurgeSpec
+	for name, tt := range map[string]struct {
+		gateways   bool
+		origin     v1alpha1.Origin
+		purge      spec
+		says, errs bool
+	}{
+		"no Gateways":          {false, own, spec{URLs: []string{"http://a/"}}, false, false},
+		"a site and Gateways":  {true, own, spec{Hosts: []string{"a"}}, true, false},
+		"Gateways alone":       {true, v1alpha1.Origin{}, spec{Prefixes: []string{"http://a/b"}}, false, true},
+		"Gateways, with a tag": {true, v1alpha1.Origin{}, spec{Hosts: []string{"a"}, Tags: []string{"b"}}, true, false},
+		"Gateways, only a tag": {true, v1alpha1.Origin{}, spec{Tags: []string{"b"}}, false, false},
+		"Gateways, and all":    {true, v1alpha1.Origin{}, spec{Everything: true}, false, false},
+	} {
+		cacheNode := &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Origin: tt.origin}}
+		if tt.gateways {
+			cacheNode.Spec.Gateways = &v1alpha1.Gateways{}
+		}
+		note, err := aboutRoutes(cacheNode, tt.purge)
+		if (note != "") != tt.says || (err != nil) != tt.errs {
+			t.Errorf("%s: %q, %v", name, note, err)
+		}
+	}
+}

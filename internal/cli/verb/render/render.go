@@ -43,13 +43,14 @@ func New() *cobra.Command {
 		Short: "Print the nginx.conf, or the objects, that the operator makes of a CacheNode",
 		Long: `Print the nginx.conf, or the objects, that the operator makes of a CacheNode. The command needs no cluster:
 defaults, schema and CEL rules come from the CustomResourceDefinition built into this program. It omits what only a
-cluster can provide: the Secret, whose certificates the operator makes when it runs, and the disks' volumes and claims.
+cluster can provide: the Secret, whose certificates the operator makes when it runs, the Services of Gateways, and the
+disks' volumes and claims.
 
 For a CacheNode with spec.gateways, give the files or folders with its Gateways, HTTPRoutes and ReferenceGrants too, and
 with their namespaces and Services if you have them. A warning says what is assumed about objects that are missing.
 
-If anything is wrong, every error goes to standard error with the path of its field, nothing goes to standard output,
-and the exit code is 1.`,
+If anything in the CacheNode is wrong, every error goes to standard error with the path of its field, nothing goes to
+standard output, and the exit code is 1. A problem of a route is a warning.`,
 		Example: `  kubectl cachenode render -f edge.yaml
   kubectl cachenode render -f - -o yaml <edge.yaml
   kubectl cachenode render -f edge.yaml -f routes/`,

@@ -125,7 +125,8 @@ func (o options) check(in io.Reader) (results []result, warnings []string, err e
 		return results, nil, nil
 	}
 	if len(all.CacheNodes) == 0 {
-		return nil, nil, fmt.Errorf("%s: no CacheNode in it", strings.Join(o.paths, ", "))
+		return nil, nil, fmt.Errorf("%s: no CacheNode in it: add its file with another --filename",
+			strings.Join(o.paths, ", "))
 	}
 	return results, addRoutes(results, all), nil
 }

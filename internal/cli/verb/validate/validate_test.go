@@ -169,6 +169,28 @@ func TestRoutes(t *testing.T) {
 		"a field that does not exist": {
 			strings.Replace(aRoute, "rules:", "rulez:", 1), "edge is valid", "", "HTTPRoute: error unmarshaling JSON",
 		},
+		"a path that the API server refuses": {
+			strings.Replace(aRoute, "[{backendRefs", "[{matches: [{path: {value: a}}], backendRefs", 1), "edge is valid", "",
+			"HTTPRoute team-a/shop: spec.rules[0].matches[0].path",
+		},
+		"a method and a host that the API server refuses": {
+			strings.Replace(aRoute, "rules: [{", "hostnames: [Bad3_.example]\n  rules: [{matches: [{method: get}], ", 1),
+			"edge is valid", "", `HTTPRoute team-a/shop: spec.rules[0].matches[0].method: Unsupported value: "get"`,
+		},
+		"a name that the API server refuses": {
+			strings.Replace(aRoute, "metadata: {name: shop,", "metadata: {name: Shop,", 1), "edge is valid", "",
+			"Gateway team-a/Shop: metadata.name: Invalid value",
+		},
+		"a port that is missing": {
+			strings.Replace(aRoute, ", port: 80}]}]", "}]}]", 1), "edge is valid", "", "Must have port for Service reference",
+		},
+		"an older version of the API": {
+			strings.ReplaceAll(aRoute, "k8s.io/v1\n", "k8s.io/v1beta1\n"), "HTTPRoute team-a/shop is valid", usual, "",
+		},
+		"a kind that is not supported": {
+			aRoute + "---\napiVersion: gateway.networking.k8s.io/v1\nkind: GRPCRoute\nmetadata: {name: a}\n",
+			"HTTPRoute team-a/shop is valid", "GRPCRoute of gateway.networking.k8s.io is not supported", "",
+		},
 		"a Gateway that is not in the files": {
 			strings.Replace(aRoute, "parentRefs: [{name: shop}]", "parentRefs: [{name: other}]", 1),
 			"routes.yaml: HTTPRoute team-a/shop is valid", "HTTPRoute team-a/shop: the files contain no Gateway", "",
