@@ -80,29 +80,38 @@ func (r *GatewayClassReconciler) Reconcile(ctx context.Context, request reconcil
 	if class.Spec.ControllerName != gateways.Controller {
 		return reconcile.Result{}, nil
 	}
-	if err := r.finalize(ctx, class); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	err := r.finalize(ctx, class)
+	if err == nil {
+		err = r.report(ctx, class)
 	}
+	if apierrors.IsConflict(err) { // the cache does not contain the last write yet
+		return reconcile.Result{RequeueAfter: lateDelay}, nil
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// report writes the status of a class.
+func (r *GatewayClassReconciler) report(ctx context.Context, class *gw.GatewayClass) error {
 	var cacheNode *v1alpha1.CacheNode
 	if name, ok := gateways.FleetOf(class); ok {
 		cacheNode = &v1alpha1.CacheNode{}
 		if err := r.Get(ctx, name, cacheNode); apierrors.IsNotFound(err) {
 			cacheNode = nil
 		} else if err != nil {
-			return reconcile.Result{}, err
+			return err
 		}
 	}
 	version, err := r.bundleVersion(ctx)
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	after := class.DeepCopy()
 	after.Status = gateways.ClassStatus(class, cacheNode, version)
 	after.Status.Conditions = follow(class.Status.Conditions, after.Status.Conditions)
 	if equality.Semantic.DeepEqual(class.Status, after.Status) {
-		return reconcile.Result{}, nil
+		return nil
 	}
-	return reconcile.Result{}, writeGatewayStatus(ctx, r.Client, class, after)
+	return writeGatewayStatus(ctx, r.Client, class, after)
 }
 
 // finalize adds the finalizer to a class that Gateways name, and removes it from any other class.

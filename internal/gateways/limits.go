@@ -24,6 +24,9 @@ const (
 	// each row, which takes about 2 KiB of memory.
 	maxRowBytes = 6 << 20
 	rowBytes    = 128
+	// maxVariables limits the number of nginx's variables for the conditions of matches. Each request to any host needs 16
+	// bytes for each of nginx's variables.
+	maxVariables = 8 << 10
 	// maxBackends limits the number of backends, which count once for each route. nginx has two shared memory zones for
 	// each backend, and the agent looks up its name.
 	maxBackends = 4 << 10
@@ -101,13 +104,13 @@ func (r *room) note(namespace string, keys []string) *problem {
 }
 
 // use is a number of routes, with the size of their entries as JSON, the compressed size, the size of their rows, and
-// the number of their backends. certificates is the size of certificates with their keys.
-type use struct{ routes, bytes, packed, rowBytes, backends, certificates int }
+// the number of their variables and their backends. certificates is the size of certificates with their keys.
+type use struct{ routes, bytes, packed, rowBytes, variables, backends, certificates int }
 
 func (u use) plus(more use) use {
 	return use{
 		u.routes + more.routes, u.bytes + more.bytes, u.packed + more.packed, u.rowBytes + more.rowBytes,
-		u.backends + more.backends, u.certificates + more.certificates,
+		u.variables + more.variables, u.backends + more.backends, u.certificates + more.certificates,
 	}
 }
 
@@ -136,18 +139,29 @@ func (r *room) takeCertificate(namespace, id string, text []byte) *problem {
 // and uses nothing.
 func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) *problem {
 	u := r.sizeOf(route)
-	matches, backends := 0, map[string]bool{}
+	matches, conditional, backends := 0, 0, map[string]bool{}
+	conditions := map[string]bool{}
 	for _, rule := range route.Rules {
 		for _, m := range rule.Matches {
 			matches += rowBytes*(1+len(m.Headers)+len(m.Query)) + len(encode(m))
+			if !routemap.IsKey(m) {
+				conditional++
+			}
+			for _, h := range m.Headers {
+				conditions["header "+h.Name+" "+h.Value] = true
+			}
+			for _, q := range m.Query {
+				conditions["argument "+q.Name+" "+q.Value] = true
+			}
 		}
 		for _, b := range rule.Backends {
 			backends[b.Name] = true
 		}
 	}
-	u.routes, u.backends = 1, len(backends)
+	u.routes, u.backends, u.variables = 1, len(backends), len(conditions)
 	for _, of := range hosts {
 		u.rowBytes += len(of) * matches
+		u.variables += len(of) * conditional
 	}
 	if problem := r.check(route.Namespace, u); problem != nil {
 		return problem // before the attachments, which may be very large, are measured
@@ -219,6 +233,7 @@ func (r *room) exceeds(namespace string, own, all use) string {
 		{"bytes of routes and listeners", own.bytes, all.bytes, maxTableBytes},
 		{"bytes of routes and listeners, compressed,", own.packed, all.packed, maxPackedBytes},
 		{"bytes of matches, counted for each host of each listener,", own.rowBytes, all.rowBytes, maxRowBytes},
+		{"conditions of matches, counted for each host of each listener,", own.variables, all.variables, maxVariables},
 		{"backends, counted for each route,", own.backends, all.backends, maxBackends},
 		{"bytes of certificates", own.certificates, all.certificates, maxCertificateBytes},
 	} {

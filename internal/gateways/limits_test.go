@@ -172,6 +172,45 @@ func TestManyRoutes(t *testing.T) {
 	}
 }
 
+// TestRoomForConditions checks that one team cannot make all requests expensive by conditions, and that paths alone are
+// no conditions.
+func TestRoomForConditions(t *testing.T) {
+	t.Parallel()
+	get := gw.HTTPMethodGet
+	for name, tt := range map[string]struct {
+		match func(i int) gw.HTTPRouteMatch
+		want  int
+	}{
+		"methods":   {func(int) gw.HTTPRouteMatch { return gw.HTTPRouteMatch{Method: &get} }, 128},
+		"paths":     {func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/a.b/C-", i)) }, 150},
+		"odd paths": {func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/a%20b/", i)) }, 128},
+		"headers": {func(i int) gw.HTTPRouteMatch {
+			return gw.HTTPRouteMatch{Headers: []gw.HTTPHeaderMatch{{Name: "X-A", Value: fmt.Sprint(i)}}}
+		}, 64},
+	} {
+		s := state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, "+
+			"allowedRoutes: {namespaces: {from: All}}}]}")
+		s.Fleet.MaxRoutes, s.Fleet.MaxRoutesPerNamespace = 1000, 1000
+		for i := range 150 {
+			r := gw.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("r%03d", i)}}
+			r.Spec.ParentRefs = []gw.ParentReference{{Name: "main", Namespace: new(gw.Namespace("edge"))}}
+			r.Spec.Hostnames = []gw.Hostname{gw.Hostname(fmt.Sprintf("h%d.example.com", i))}
+			for j := range 16 {
+				r.Spec.Rules = append(r.Spec.Rules, gw.HTTPRouteRule{Matches: []gw.HTTPRouteMatch{tt.match(16*i + j)}})
+			}
+			s.HTTPRoutes = append(s.HTTPRoutes, r)
+		}
+		if got := len(gateways.Decide(s).Table.Routes); got != tt.want {
+			t.Errorf("%s: %d routes, want %d", name, got, tt.want)
+		}
+	}
+}
+
+// at returns a match for a path.
+func at(path string) gw.HTTPRouteMatch {
+	return gw.HTTPRouteMatch{Path: &gw.HTTPPathMatch{Value: &path}}
+}
+
 // TestEqualHashes checks that a team cannot fill a bucket of nginx's tables with hosts that have the same hash. Other
 // teams may use such a host too.
 func TestEqualHashes(t *testing.T) {

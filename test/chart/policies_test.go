@@ -29,9 +29,9 @@ const (
 
 // policies starts an API server with the admission policies and cluster roles that the chart renders by default. It
 // returns a client for an administrator, and a function that returns a client for a user.
-func policies(t *testing.T) (admin client.Client, as func(user string) client.Client) {
+func policies(t *testing.T, definitions ...string) (admin client.Client, as func(user string) client.Client) {
 	t.Helper()
-	config := apiserver.Start(t)
+	config := apiserver.Start(t, definitions...)
 	admin = apiserver.Client(t, config)
 	for _, name := range []string{"test", "tenant", "victim"} {
 		create(t, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})

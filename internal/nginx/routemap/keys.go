@@ -15,6 +15,22 @@ const (
 	rowBytes = 24
 )
 
+// IsKey returns true for a match that keys of maps can compare: it has no condition other than its path, and no unusual
+// character in the path. Any other match can need a variable of its own for each host.
+func IsKey(m routes.Match) bool {
+	return m.Method == "" && len(m.Headers)+len(m.Query) == 0 && isKeyPath(m.Path.Value)
+}
+
+// isKeyPath returns true for a path that can be a part of a key.
+func isKeyPath(path string) bool {
+	for _, b := range []byte(path) {
+		if !isPlain(b) && strings.IndexByte("/.~:@+,=", b) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // keys are the keys of a map that contain paths. It is easy to find many paths with the same hash. The rows of all of
 // them would be in one bucket of the map's table, and nginx refuses a configuration with a bucket that is too small.
 // Therefore, only some of these paths become keys. Regular expressions compare the others.

@@ -64,7 +64,7 @@ func key(host, path string) string {
 
 // takes returns true if a path of a virtual host can be a key.
 func (l *level) takes(host, path string) bool {
-	return isPlainPath(path) && l.take(key(host, path), path)
+	return isKeyPath(path) && l.take(key(host, path), path)
 }
 
 // share adds rows for the candidates of a virtual host whose paths begin with the given path, which has depth segments.
@@ -112,7 +112,7 @@ func (m *builder) divide(host, path string, depth int, of []routes.Candidate) (
 	hasPrefix := map[string]bool{}
 	for _, c := range of {
 		longer, ok := next(c)
-		if ok && (!c.Path.Exact || !isPlainPath(c.Path.Value)) && m.shared.prefixes[depth+1].takes(host, longer) {
+		if ok && (!c.Path.Exact || !isKeyPath(c.Path.Value)) && m.shared.prefixes[depth+1].takes(host, longer) {
 			hasPrefix[longer] = true
 		}
 	}

@@ -61,20 +61,10 @@ func (m *builder) own(of []routes.Candidate, depth int, next conf.Argument) conf
 // of a key.
 func segment(path string, at int) (text string, ok bool) {
 	parts := strings.Split(path, "/")[1:]
-	if at >= len(parts) || !isPlainPath(parts[at]) {
+	if at >= len(parts) || !isKeyPath(parts[at]) {
 		return "", false
 	}
 	return parts[at], parts[at] != ""
-}
-
-// isPlainPath returns true for a path that can be a part of a key.
-func isPlainPath(path string) bool {
-	for _, b := range []byte(path) {
-		if !isPlain(b) && b != '/' {
-			return false
-		}
-	}
-	return true
 }
 
 func segmentVariable(depth int) conf.Expression {
