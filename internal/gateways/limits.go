@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -26,7 +27,7 @@ const (
 	rowBytes    = 128
 	// maxVariables limits the number of nginx's variables for the conditions of matches. Each request to any host needs 16
 	// bytes for each of nginx's variables.
-	maxVariables = 8 << 10
+	maxVariables = 4 << 10
 	// maxBackends limits the number of backends, which count once for each route. nginx has two shared memory zones for
 	// each backend, and the agent looks up its name.
 	maxBackends = 4 << 10
@@ -44,7 +45,8 @@ const (
 // newRoom returns the room of a fleet, of which nothing is used.
 func newRoom(fleet Fleet) *room {
 	return &room{
-		fleet: fleet, of: map[string]use{}, hashes: map[hashed]map[string]bool{}, certificates: map[owned]bool{},
+		fleet: fleet, of: map[string]use{}, hashes: map[hashed]map[string]bool{}, cased: map[ownPath]string{},
+		certificates: map[owned]bool{},
 	}
 }
 
@@ -56,6 +58,8 @@ type room struct {
 	of     map[string]use // by namespace
 	// hashes contains the keys of nginx's tables by namespace and hash.
 	hashes map[hashed]map[string]bool
+	// cased contains the paths with upper-case letters.
+	cased map[ownPath]string
 	// certificates are those that were counted already.
 	certificates map[owned]bool
 }
@@ -68,6 +72,9 @@ type hashed struct {
 	namespace string
 	hash      uint64
 }
+
+// ownPath is a path of a namespace, in lower case.
+type ownPath struct{ namespace, lower string }
 
 // maxEqual is the maximum number of hosts and labels of hosts of one namespace that have the same
 // hash in nginx. This practically never happens by accident.
@@ -85,6 +92,20 @@ func (r *room) collides(route routes.Route, hosts map[*listener][]routes.Host) *
 		}
 	}
 	return r.note(route.Namespace, slices.Sorted(maps.Keys(seen)))
+}
+
+// differsInCase returns true if a path begins with the same segments as another path of the namespace, except for the
+// case of letters. Keys of maps cannot tell such paths apart. It notes the path, also of a route that is refused.
+func (r *room) differsInCase(namespace string, path routes.Path) (differs bool) {
+	for _, prefix := range routemap.Prefixes(path) {
+		if at := (ownPath{namespace, strings.ToLower(prefix)}); at.lower != prefix {
+			if had, ok := r.cased[at]; ok && had != prefix {
+				differs = true
+			}
+			r.cased[at] = prefix
+		}
+	}
+	return differs
 }
 
 // note notes keys of a namespace. It returns a problem if too many keys of the namespace have the same hash.
@@ -144,7 +165,7 @@ func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) 
 	for _, rule := range route.Rules {
 		for _, m := range rule.Matches {
 			matches += rowBytes*(1+len(m.Headers)+len(m.Query)) + len(encode(m))
-			if !routemap.IsKey(m) {
+			if !routemap.IsKey(m) || r.differsInCase(route.Namespace, m.Path) {
 				conditional++
 			}
 			for _, h := range m.Headers {

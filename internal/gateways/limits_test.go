@@ -181,12 +181,13 @@ func TestRoomForConditions(t *testing.T) {
 		match func(i int) gw.HTTPRouteMatch
 		want  int
 	}{
-		"methods":   {func(int) gw.HTTPRouteMatch { return gw.HTTPRouteMatch{Method: &get} }, 128},
+		"methods":   {func(int) gw.HTTPRouteMatch { return gw.HTTPRouteMatch{Method: &get} }, 64},
 		"paths":     {func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/a.b/C-", i)) }, 150},
-		"odd paths": {func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/a%20b/", i)) }, 128},
+		"odd paths": {func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/a%20b/", i)) }, 64},
+		"case":      {func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/", i/2, []string{"/Ab", "/AB/c"}[i%2])) }, 128},
 		"headers": {func(i int) gw.HTTPRouteMatch {
 			return gw.HTTPRouteMatch{Headers: []gw.HTTPHeaderMatch{{Name: "X-A", Value: fmt.Sprint(i)}}}
-		}, 64},
+		}, 32},
 	} {
 		s := state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, "+
 			"allowedRoutes: {namespaces: {from: All}}}]}")

@@ -13,6 +13,9 @@ const (
 	maxKeyBytes = 512
 	// rowBytes is the maximum size of a row in a bucket, in addition to its key (NGX_HASH_ELT_SIZE).
 	rowBytes = 24
+	// hsize is the number of lists into which nginx divides the keys of a map while it reads the map, and maxChain is the
+	// maximum length of a list. Very many paths of usual names make lists of about ten.
+	hsize, maxChain = 10007, 100
 )
 
 // IsKey returns true for a match that keys of maps can compare: it has no condition other than its path, and no unusual
@@ -36,12 +39,17 @@ func isKeyPath(path string) bool {
 // Therefore, only some of these paths become keys. Regular expressions compare the others.
 type keys struct {
 	texts map[string]string
+	// chains is the number of keys by the remainder of their hash. While nginx reads a map, it compares a new key with all
+	// keys that have the same remainder (NGX_HASH_LARGE_HSIZE).
+	chains map[uint64]int
 	// bytes is the size of all rows whose keys have the same hash. It is at most a quarter of a bucket, because nginx must
 	// find a size of the table at which the rows of several hashes fit into each bucket.
 	bytes map[uint64]int
 }
 
-func newKeys() *keys { return &keys{texts: map[string]string{}, bytes: map[uint64]int{}} }
+func newKeys() *keys {
+	return &keys{texts: map[string]string{}, chains: map[uint64]int{}, bytes: map[uint64]int{}}
+}
 
 // take returns true if a text can have the key. A key belongs to the first text that takes it.
 func (k *keys) take(key, text string) bool {
@@ -49,10 +57,11 @@ func (k *keys) take(key, text string) bool {
 		return has == text
 	}
 	hash, size := Hash(key), len(key)+rowBytes
-	if len(key) > maxKeyBytes || k.bytes[hash]+size > bucketBytes/4 {
+	if len(key) > maxKeyBytes || k.bytes[hash]+size > bucketBytes/4 || k.chains[hash%hsize] >= maxChain {
 		return false
 	}
 	k.texts[key] = text
+	k.chains[hash%hsize]++
 	k.bytes[hash] += size
 	return true
 }

@@ -2,6 +2,7 @@ package routemap_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -85,6 +86,38 @@ func TestEqualHashes(t *testing.T) {
 			if want := want(vhosts, understood); got != want {
 				t.Fatalf("%s%s: rule %q, want %q", host, path, got, want)
 			}
+		}
+	}
+}
+
+// TestEqualRemainders checks that few keys of a map are in the same list while nginx reads the map. Otherwise, a team
+// could make nginx need minutes for its configuration.
+func TestEqualRemainders(t *testing.T) {
+	t.Parallel()
+	const lists, most = 10007, 100 // of nginx, and of this package
+	random := rand.New(rand.NewPCG(1, 2))
+	var paths []string
+	for len(paths) < 3*most {
+		path := fmt.Sprintf("/%x", random.Uint64())
+		if routemap.Hash("1"+path)%lists == 0 { // the first virtual host has number 1
+			paths = append(paths, path)
+		}
+	}
+	table := tableOf([]string{"a.example.com"}, paths)
+	text, err := conf.Write(routemap.Maps(table, value))
+	must(t, err)
+	keys := 0
+	for _, path := range paths {
+		keys += strings.Count(text, "1"+path+" ")
+	}
+	if keys != most {
+		t.Errorf("%d keys have the same remainder, want %d", keys, most)
+	}
+	c, vhosts := dial(t, serve(t, table), firstPort), table.VirtualHosts(firstPort)
+	for _, path := range paths {
+		got, understood := c.ask(t, routes.Request{Host: "a.example.com", Method: http.MethodGet}, path)
+		if want := want(vhosts, understood); got != want {
+			t.Fatalf("%s: rule %q, want %q", path, got, want)
 		}
 	}
 }

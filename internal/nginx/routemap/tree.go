@@ -67,6 +67,20 @@ func segment(path string, at int) (text string, ok bool) {
 	return parts[at], parts[at] != ""
 }
 
+// Prefixes returns the paths that end with each of the segments by which a path is divided.
+func Prefixes(path routes.Path) (prefixes []string) {
+	end := 0
+	for depth := range maxDepth {
+		s, ok := segment(path.Value, depth)
+		if !ok {
+			break
+		}
+		end += len("/" + s)
+		prefixes = append(prefixes, path.Value[:end])
+	}
+	return prefixes
+}
+
 func segmentVariable(depth int) conf.Expression {
 	return conf.Expression(fmt.Sprintf("$route_segment_%d", depth))
 }
