@@ -242,6 +242,7 @@ func (r Resource) Represent(header http.Header) *Representation {
 	if hasBody(of.Status) && of.Status != http.StatusResetContent {
 		of.Body = text(of.Version, r.size)
 	}
+	of.IsCut = of.IsCut && len(of.Body) > 1 // otherwise there is nothing to cut
 	return &of
 }
 
