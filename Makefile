@@ -8,7 +8,7 @@ chart := charts/cachenode-operator
 ##@ Everyday
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Check what is needed from the system; install it on Debian and Ubuntu as root.
@@ -55,7 +55,7 @@ fmt: ## Format the Go code.
 
 ##@ Tests
 .PHONY: test
-test: ## Everything: verify, lint, unit, envtest, chart and end to end on a real cluster.
+test: ## The checks for every commit: verify, lint, unit, envtest, chart and end to end on a real cluster.
 	@hack/timed table $(MAKE) --no-print-directory test-steps
 
 # End-to-end tests mostly wait. Both parts need the tools of the cluster.

@@ -16,7 +16,7 @@
 // whatever clients send. A key with the mark of a site belongs to that site. So two sites never have the same key.
 //
 // The package may import the API's types, naming and layout. Add a new element of stored keys to both the writer and
-// the parser in this package. The property test compares the two.
+// the parser in this package. TestParseOfString compares the two.
 package cachekey
 
 import (
