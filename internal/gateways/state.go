@@ -89,10 +89,21 @@ type Result struct {
 
 // Decide returns the routes and the statuses that follow from the state.
 func Decide(s State) Result {
+	conditions := &conditionCounter{has: map[string]int{}}
+	for {
+		result, room := s.decide(conditions)
+		if !conditions.exceeds(result.Table, room) {
+			return result
+		}
+	}
+}
+
+// decide does the same, with the numbers of conditions that were counted before.
+func (s State) decide(conditions *conditionCounter) (Result, *room) {
 	d := decision{
 		State: s, selected: s.selects(&s.Fleet.Allowed, s.Fleet.Namespace), considered: map[string]int{},
 		listeners: map[types.NamespacedName][]*listener{}, excluded: map[types.NamespacedName]*problem{},
-		room: newRoom(s.Fleet),
+		room: newRoom(s.Fleet, conditions),
 		result: Result{
 			Refused:  map[string]Refused{},
 			Gateways: map[types.NamespacedName]gw.GatewayStatus{},
@@ -115,7 +126,7 @@ func Decide(s State) Result {
 	}
 	d.delivery.keep(func(id string) bool { return used[id] || s.Held[id] })
 	d.result.Certificates = d.delivery.secrets
-	return d.result
+	return d.result, d.room
 }
 
 // decision collects the result.

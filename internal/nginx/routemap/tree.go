@@ -52,7 +52,7 @@ func (m *builder) own(of []routes.Candidate, depth int, next conf.Argument) conf
 		rows = append(rows, conf.Row(conf.Literal(key), m.own(bySegment[key], depth+1, next)))
 	}
 	m.depth = max(m.depth, depth+1)
-	variable := m.variable()
+	variable := m.variable(of)
 	m.block = append(m.block, conf.Map("/"+segmentVariable(depth), variable, rows...))
 	return variable
 }
@@ -65,20 +65,6 @@ func segment(path string, at int) (text string, ok bool) {
 		return "", false
 	}
 	return parts[at], parts[at] != ""
-}
-
-// Prefixes returns the paths that end with each of the segments by which a path is divided.
-func Prefixes(path routes.Path) (prefixes []string) {
-	end := 0
-	for depth := range maxDepth {
-		s, ok := segment(path.Value, depth)
-		if !ok {
-			break
-		}
-		end += len("/" + s)
-		prefixes = append(prefixes, path.Value[:end])
-	}
-	return prefixes
 }
 
 func segmentVariable(depth int) conf.Expression {
@@ -106,7 +92,7 @@ func (m *builder) list(of []routes.Candidate, next conf.Argument) conf.Argument 
 	for _, c := range of {
 		rows = append(rows, conf.Row(source.expression(c.Match), m.value(c)))
 	}
-	variable := m.variable()
+	variable := m.variable(of)
 	m.block = append(m.block, conf.Map(m.text(source), variable, rows...))
 	return variable
 }
