@@ -37,8 +37,10 @@ func TestConditionsAreBounded(t *testing.T) {
 			return fmt.Sprintf("/%d/%s", i, []string{"Abcd", "aBcd", "abCd", "abcD", "ABcd", "AbCd", "AbcD", "aBCd"}[namespace])
 		}, 16, mostOfAll},
 		"deep": {1, 16, 4, plain, func(_, i int) string { return fmt.Sprintf("/a/b/c/d/e/f/g/h%d/i", i) }, 2, mostOfOne},
-		"wildcards": {1, 16, 8, func(i int) string { return "*." + strings.Repeat("x.", i) + "example.com" },
-			func(_, i int) string { return fmt.Sprintf("/p%d", i) }, 1, mostOfOne},
+		"wildcards": {
+			1, 16, 8, func(i int) string { return "*." + strings.Repeat("x.", i) + "example.com" },
+			func(_, i int) string { return fmt.Sprintf("/p%d", i) }, 1, mostOfOne,
+		},
 	} {
 		s := crowd(t, tt.namespaces*tt.perNamespace, func(i int, r *gw.HTTPRoute) {
 			namespace := i % tt.namespaces

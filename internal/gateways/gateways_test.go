@@ -228,6 +228,10 @@ func TestConditions(t *testing.T) {
 				"Gateway edge/main, listener tcp: 0 routes no kinds Accepted=False UnsupportedProtocol Programmed=False Invalid\n" +
 				"Gateway edge/main: Accepted=True ListenersNotValid\nHTTPRoute edge/shop, main:",
 		},
+		"a listener for a wildcard with too many labels": {
+			listeners("{name: http, port: 80, protocol: HTTP, hostname: '*." + strings.Repeat("a.", 11) + "b'}"),
+			listener + unsupported,
+		},
 		"a port for which no port of the pods is left": {
 			listeners("{name: http, port: 81, protocol: HTTP}"),
 			listener + "0 routes Accepted=False PortUnavailable Programmed=False Invalid\n" +
@@ -343,6 +347,14 @@ func TestConditions(t *testing.T) {
 			main + "---\n" + route("  rules: [{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: "+
 				"[{name: a, value: "+strings.Repeat("b", 4096)+"}]}}]}, {}]"),
 			gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main: PartiallyInvalid=True UnsupportedValue",
+		},
+		"a wildcard with too many labels": {
+			main + "---\n" + route("  hostnames: ['*."+strings.Repeat("a.", 11)+"b']"),
+			gateway + "\n" + listener + "0 routes\nHTTPRoute edge/shop, main: Accepted=False UnsupportedValue",
+		},
+		"a wildcard with the most labels": {
+			main + "---\n" + route("  hostnames: ['*."+strings.Repeat("a.", 10)+"b', "+strings.Repeat("a.", 30)+"b]"),
+			gateway + "\n" + listener + "1 routes\nHTTPRoute edge/shop, main:",
 		},
 		"no rule is supported": {
 			main + "---\n" + route("  rules: [{filters: [{type: CORS, cors: {}}]}]"),

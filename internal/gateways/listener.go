@@ -93,6 +93,9 @@ func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 		return problemf(gw.ListenerReasonUnsupportedProtocol,
 			"protocol %.20s is not supported: use HTTP or HTTPS", l.Protocol)
 	}
+	if p := tooDeep("hostname", ptr.Deref(l.Hostname, "")); p != nil {
+		return p
+	}
 	if l.AllowedRoutes != nil && isLarge(l.AllowedRoutes.Namespaces) {
 		return problemf(gw.ListenerReasonUnsupportedValue,
 			"allowedRoutes.namespaces.selector has more than %d labels and values", maxSelector)

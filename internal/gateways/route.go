@@ -42,6 +42,12 @@ func (c compiled) conditions(refused *problem, generation int64) []metav1.Condit
 // support.
 func (d *decision) compile(r *gw.HTTPRoute) compiled {
 	c := compiled{route: routes.Route{Namespace: r.Namespace, Name: r.Name, Site: d.site(r)}}
+	for i, host := range r.Spec.Hostnames {
+		if p := tooDeep(fmt.Sprintf("spec.hostnames[%d]", i), host); p != nil {
+			c.refused = p
+			return c
+		}
+	}
 	var problems []string
 	skipped := 0
 	for i, rule := range r.Spec.Rules {
@@ -65,6 +71,15 @@ func (d *decision) compile(r *gw.HTTPRoute) compiled {
 		}
 	}
 	return c
+}
+
+// tooDeep returns a problem if a host is a wildcard with too many labels; nil otherwise.
+func tooDeep(at string, host gw.Hostname) *problem {
+	if routes.Host(host).IsTooDeep() {
+		return problemf(gw.RouteReasonUnsupportedValue, "%s: %.60q is a wildcard with more than %d labels",
+			at, host, routes.MaxWildcardLabels)
+	}
+	return nil
 }
 
 // site returns the name of the site of a route. The name begins with digits of the namespace's UID, so that a purge

@@ -19,6 +19,8 @@ import (
 // variable of the map for n+1 segments instead. If a request meets no row for n segments, it gets the value for n-1
 // segments.
 const (
+	// maxDepth is the maximum number of segments in a key.
+	maxDepth = 8
 	// virtualHost is the ID of the virtual host that gets a request; "" if there is none.
 	virtualHost = conf.Expression("$route_host")
 	// cased is a mark in the keys of paths with upper-case letters. nginx ignores case when it looks up a key, so other

@@ -14,8 +14,10 @@ const (
 	// few is a number of candidates. If there are more, they are divided by the next segment of their paths, instead of
 	// being compared in one map.
 	few = 8
-	// maxDepth is the maximum number of segments of a path by which candidates are divided.
-	maxDepth = 8
+	// maxOwnDepth is the maximum number of segments of a path by which they are divided. A request can fall through from
+	// each of [routes.MaxWildcardLabels] virtual hosts to the next one, and nginx evaluates at most 100 variables within
+	// each other (ngx_http_variable_depth). A virtual host takes two variables for each segment, and one more.
+	maxOwnDepth = 2
 )
 
 // own adds maps that only the candidates of one virtual host use, and returns the variable of the first map. The paths
@@ -29,8 +31,8 @@ func (m *builder) own(of []routes.Candidate, depth int, next conf.Argument) conf
 	if len(of) == 0 {
 		return next
 	}
-	if len(of) <= few || depth == maxDepth {
-		return m.list(of, next)
+	if len(of) <= few || depth == maxOwnDepth {
+		return m.ownList(of, next)
 	}
 	var rest []routes.Candidate
 	bySegment := map[string][]routes.Candidate{}
@@ -44,9 +46,9 @@ func (m *builder) own(of []routes.Candidate, depth int, next conf.Argument) conf
 		}
 	}
 	if len(rest) == len(of) {
-		return m.list(of, next)
+		return m.ownList(of, next)
 	}
-	next = m.list(rest, next)
+	next = m.ownList(rest, next)
 	rows := conf.Block{conf.D("default", next)}
 	for _, key := range slices.Sorted(maps.Keys(bySegment)) {
 		rows = append(rows, conf.Row(conf.Literal(key), m.own(bySegment[key], depth+1, next)))
@@ -55,6 +57,14 @@ func (m *builder) own(of []routes.Candidate, depth int, next conf.Argument) conf
 	variable := m.variable(of)
 	m.block = append(m.block, conf.Map("/"+segmentVariable(depth), variable, rows...))
 	return variable
+}
+
+// ownList is list, and counts the candidates that are more than a few.
+func (m *builder) ownList(of []routes.Candidate, next conf.Argument) conf.Argument {
+	for _, c := range of[min(few, len(of)):] {
+		m.byRoute[c.Route]++
+	}
+	return m.list(of, next)
 }
 
 // segment returns a segment of a path. ok is false if the path has no such segment, or if the segment cannot be a part
