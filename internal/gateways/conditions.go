@@ -10,8 +10,8 @@ import (
 )
 
 // conditionCounter counts the conditions of routes. Their number is known only when a table is complete, because it
-// depends on the paths and the hosts of all routes, see [routemap.Conditions]. If a table has too many, the counter notes
-// how many each route has, and the table is made again. This time, the newest routes find no room.
+// depends on the paths and the hosts of all routes, see [routemap.Conditions]. If a table has too many, the counter
+// notes how many each route has, and the table is made again. This time, the newest routes find no room.
 type conditionCounter struct {
 	// has contains the largest number of conditions that a route has had, by the route's ID.
 	has map[string]int
@@ -23,9 +23,9 @@ type conditionCounter struct {
 // Without a route, other routes can have more conditions than before, but hardly by accident.
 const maxTimes = 4
 
-// of returns the number of conditions of a route. candidates is the number of its matches, counted for each host of each
-// listener. If a table had too many conditions, each candidate of a route that is new in the next table counts as one.
-// Otherwise each new table could contain other routes, of which nothing is known.
+// of returns the number of conditions of a route. candidates is the number of its matches, counted for each host of
+// each listener. If a table had too many conditions, each candidate of a route that is new in the next table counts as
+// one. Otherwise each new table could contain other routes, of which nothing is known.
 func (c *conditionCounter) of(id string, candidates int) int {
 	n, ok := c.has[id]
 	if !ok && c.times > 0 {

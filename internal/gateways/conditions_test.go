@@ -16,8 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// TestConditionsAreBounded checks that no team can make the operator write more maps than the limit by paths that keys of
-// maps cannot tell apart. The expected number of routes shows that only the newest routes are refused.
+// TestConditionsAreBounded checks that no team can make the operator write more maps than the limit by paths that keys
+// of maps cannot tell apart. The expected number of routes shows that only the newest routes are refused.
 func TestConditionsAreBounded(t *testing.T) {
 	t.Parallel()
 	const mostOfOne, mostOfAll = 1024, 4096
@@ -56,7 +56,8 @@ func TestConditionsAreBounded(t *testing.T) {
 		})
 		got := gateways.Decide(s).Table
 		if n := mapsOf(t, got); n > tt.most || len(got.Routes) != tt.want {
-			t.Errorf("%s: %d routes have %d maps; want %d routes, and at most %d maps", name, len(got.Routes), n, tt.want, tt.most)
+			t.Errorf("%s: %d routes have %d maps; want %d routes, and at most %d maps",
+				name, len(got.Routes), n, tt.want, tt.most)
 		}
 	}
 }
@@ -94,7 +95,7 @@ func crowd(t *testing.T, number int, edit func(i int, r *gw.HTTPRoute)) gateways
 	return s
 }
 
-// equalRemainders returns paths with a length of nine whose hashes have the same remainder in nginx. No two have the same
+// equalRemainders returns paths of the same length whose hashes have the same remainder in nginx. No two have the same
 // first segment.
 func equalRemainders(number int) (paths []string) {
 	const hsize = 10007

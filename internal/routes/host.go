@@ -9,8 +9,8 @@ import (
 // *.example.com, or "" for any host. A wildcard stands for one or more labels.
 type Host string
 
-// MaxWildcardLabels is the maximum number of labels of a wildcard. Requests for a host can fall through from each wildcard
-// to a shorter one, and nginx cannot do this very often.
+// MaxWildcardLabels is the maximum number of labels of a wildcard. Requests for a host can fall through from each
+// wildcard to a shorter one, and nginx cannot do this very often.
 const MaxWildcardLabels = 12
 
 // IsTooDeep returns true for a wildcard with more labels than the maximum.

@@ -34,9 +34,9 @@ func Maps(t routes.Table, value func(routes.Candidate) conf.Argument) conf.Block
 }
 
 // Conditions returns the number of candidates of each route of a table that keys of maps cannot compare. A candidate
-// counts once for each virtual host that accepts it. Candidates for requests that fall through from another virtual host
-// count once for each map, and once for each candidate that makes a map longer than a few candidates. So nginx has at
-// most as many maps with candidates.
+// counts once for each virtual host that accepts it. Candidates for requests that fall through from another virtual
+// host count once for each map, and once for each candidate that makes a map longer than a few candidates. So nginx has
+// at most as many maps with candidates.
 func Conditions(t routes.Table) (byRoute []int) {
 	none := func(routes.Candidate) conf.Argument { return conf.Literal("") }
 	return build(t, none).byRoute
