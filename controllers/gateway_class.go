@@ -34,6 +34,8 @@ type GatewayClassReconciler struct {
 	client.Client
 	// Live reads from the API server and bypasses the cache.
 	Live client.Reader
+	// Watched are the namespaces whose objects can be read; none means all namespaces.
+	Watched []string
 	// newQueue creates the controller's queue; nil means the default queue of controller-runtime. Tests set it.
 	newQueue queueFunc
 }
@@ -58,7 +60,7 @@ func (r *GatewayClassReconciler) classesOf(
 		return nil
 	}
 	for i := range classes.Items {
-		if name, ok := gateways.FleetOf(&classes.Items[i]); ok && name == client.ObjectKeyFromObject(cacheNode) {
+		if gateways.FleetOf(&classes.Items[i]) == client.ObjectKeyFromObject(cacheNode) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&classes.Items[i])})
 		}
 	}
@@ -71,13 +73,16 @@ func toClass(_ context.Context, gateway client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: class}}
 }
 
-// Reconcile writes the status and the finalizer of one GatewayClass.
+// Reconcile writes the status and the finalizer of one GatewayClass. It leaves a class alone whose CacheNode is in a
+// namespace that the operator does not watch: another operator serves this class.
 func (r *GatewayClassReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	class := &gw.GatewayClass{}
 	if err := r.Get(ctx, request.NamespacedName, class); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if class.Spec.ControllerName != gateways.Controller {
+	fleet := gateways.FleetOf(class)
+	if class.Spec.ControllerName != gateways.Controller ||
+		fleet != gateways.NoFleet && !watches(r.Watched, fleet.Namespace) {
 		return reconcile.Result{}, nil
 	}
 	err := r.finalize(ctx, class)
@@ -93,7 +98,7 @@ func (r *GatewayClassReconciler) Reconcile(ctx context.Context, request reconcil
 // report writes the status of a class.
 func (r *GatewayClassReconciler) report(ctx context.Context, class *gw.GatewayClass) error {
 	var cacheNode *v1alpha1.CacheNode
-	if name, ok := gateways.FleetOf(class); ok {
+	if name := gateways.FleetOf(class); name != gateways.NoFleet {
 		cacheNode = &v1alpha1.CacheNode{}
 		if err := r.Get(ctx, name, cacheNode); apierrors.IsNotFound(err) {
 			cacheNode = nil

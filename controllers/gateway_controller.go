@@ -96,7 +96,8 @@ func isOtherBackend(e event.UpdateEvent) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// all returns the requests for all CacheNodes to which a GatewayClass refers or has referred.
+// all returns the requests for all CacheNodes to which a GatewayClass refers or has referred. Gateways of a class that
+// refers to no CacheNode have a request too, for [gateways.NoFleet].
 func (r *GatewayReconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	names := r.Exchange.withTables()
 	classes := &gw.GatewayClassList{}
@@ -104,7 +105,11 @@ func (r *GatewayReconciler) all(ctx context.Context, _ client.Object) (requests 
 		return nil
 	}
 	for i := range classes.Items {
-		if fleet, ok := gateways.FleetOf(&classes.Items[i]); ok && !slices.Contains(names, fleet) {
+		class := &classes.Items[i]
+		if class.Spec.ControllerName != gateways.Controller {
+			continue
+		}
+		if fleet := gateways.FleetOf(class); !slices.Contains(names, fleet) {
 			names = append(names, fleet)
 		}
 	}
@@ -114,14 +119,14 @@ func (r *GatewayReconciler) all(ctx context.Context, _ client.Object) (requests 
 	return requests
 }
 
-// Reconcile runs one pass over the Gateways of a CacheNode.
+// Reconcile runs one pass over the Gateways of a CacheNode. Another operator serves the Gateways of a CacheNode in a
+// namespace that this one does not watch.
 func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	cacheNode := &v1alpha1.CacheNode{}
-	err := r.Get(ctx, request.NamespacedName, cacheNode)
-	if apierrors.IsNotFound(err) || err == nil && !cacheNode.DeletionTimestamp.IsZero() {
-		r.Exchange.forget(request.NamespacedName)
-		cacheNode = nil
-	} else if err != nil {
+	if request.NamespacedName != gateways.NoFleet && !r.watches(request.Namespace) {
+		return reconcile.Result{}, nil
+	}
+	cacheNode, err := r.cacheNode(ctx, request.NamespacedName)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
 	state, err := r.read(ctx, request.NamespacedName, cacheNode)
@@ -152,6 +157,22 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		return reconcile.Result{RequeueAfter: lateDelay}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// cacheNode returns a CacheNode; nil if it does not exist, or is being deleted.
+func (r *GatewayReconciler) cacheNode(
+	ctx context.Context, name types.NamespacedName,
+) (cacheNode *v1alpha1.CacheNode, err error) {
+	if name == gateways.NoFleet {
+		return nil, nil
+	}
+	cacheNode = &v1alpha1.CacheNode{}
+	err = r.Get(ctx, name, cacheNode)
+	if apierrors.IsNotFound(err) || err == nil && !cacheNode.DeletionTimestamp.IsZero() {
+		r.Exchange.forget(name)
+		return nil, nil
+	}
+	return cacheNode, err
 }
 
 // serve assigns ports to the Gateways, and writes their Services. It adds the ports and the addresses to the state. It

@@ -44,10 +44,14 @@ func (r *GatewayReconciler) read(
 		r.readBackends(ctx, &state), r.readCertificates(ctx, &state), r.readDelivered(ctx, cacheNode, &state))
 }
 
-// watches returns true for a namespace whose objects the operator reads.
-func (r *GatewayReconciler) watches(namespace string) bool {
-	return len(r.Watched) == 0 || slices.Contains(r.Watched, namespace)
+// watches returns true for a namespace whose objects the operator reads. watched are the namespaces whose objects it
+// reads; none means all namespaces.
+func watches(watched []string, namespace string) bool {
+	return len(watched) == 0 || slices.Contains(watched, namespace)
 }
+
+// watches returns true for a namespace whose objects the operator reads.
+func (r *GatewayReconciler) watches(namespace string) bool { return watches(r.Watched, namespace) }
 
 // readBackends adds the Services to which routes may refer. A Service in a namespace that the operator does not watch
 // counts as missing.

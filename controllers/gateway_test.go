@@ -230,6 +230,61 @@ func TestGatewayInAnyOrder(t *testing.T) {
 	}
 }
 
+// TestClassesWithoutACacheNode checks that the Gateways of a class that no longer refers to a CacheNode say so, and lose
+// their Services. A class for a CacheNode in a namespace that this operator does not watch belongs to another operator.
+func TestClassesWithoutACacheNode(t *testing.T) {
+	t.Parallel()
+	o := gatewayOperator(t)
+	o.apply(aGateway)
+	cacheNode := o.create(aFleet)
+	o.settle(cacheNode)
+	class, gateway := &gw.GatewayClass{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}, &gw.Gateway{ObjectMeta: team("shop")}
+	o.get(class)
+	fleet := class.Spec.ParametersRef
+	for name, tt := range map[string]struct {
+		ref  *gw.ParametersReference
+		want string
+	}{
+		"none":         {nil, "False InvalidParameters"},
+		"another kind": {&gw.ParametersReference{Kind: "ConfigMap", Name: "a", Namespace: fleet.Namespace}, "False InvalidParameters"},
+	} {
+		refer := func(to *gw.ParametersReference) {
+			o.get(class)
+			class.Spec.ParametersRef = to
+			must(t, o.client.Update(context.Background(), class))
+		}
+		refer(tt.ref)
+		o.eventually(func() string {
+			o.get(gateway)
+			o.get(class)
+			if got := condition(gateway.Status.Conditions, "Accepted"); got != tt.want || len(gateway.Status.Addresses) > 0 {
+				return fmt.Sprintf("%s: the Gateway is %s, with the addresses %v", name, got, gateway.Status.Addresses)
+			}
+			if got := condition(class.Status.Conditions, "Accepted"); got != tt.want {
+				return fmt.Sprintf("%s: the class is %s", name, got)
+			}
+			if o.gatewayService("shop") != nil {
+				return name + ": the Service is there"
+			}
+			return ""
+		})
+		refer(fleet)
+		o.eventually(func() string {
+			o.get(gateway)
+			return strings.TrimPrefix(condition(gateway.Status.Conditions, "Accepted"), "True Accepted")
+		})
+	}
+	foreign := &gw.GatewayClass{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Spec: class.Spec}
+	foreign.Spec.ParametersRef = fleet.DeepCopy()
+	foreign.Spec.ParametersRef.Namespace = new(gw.Namespace("elsewhere"))
+	must(t, o.client.Create(context.Background(), foreign))
+	o.settle(cacheNode)
+	o.get(foreign)
+	if got := condition(foreign.Status.Conditions, "Accepted"); got != "Unknown Pending" {
+		t.Errorf("the class of another operator is %s", got)
+	}
+}
+
 // TestBackendOfAnUnwatchedNamespace checks that a reference to a Service in a namespace that the operator does not
 // watch is a problem of the route alone.
 func TestBackendOfAnUnwatchedNamespace(t *testing.T) {

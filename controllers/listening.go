@@ -45,12 +45,16 @@ func (t trial) waits(candidate string, canary time.Duration, now time.Time) time
 
 // routes returns the routes that the pods are to serve. While the pods try a candidate, these are the routes of the
 // candidate: later edits come with the next one. Until the first pass of [GatewayReconciler], these are the routes that
-// the pods already have.
+// the pods already have. They also keep them if the operator can no longer read the Gateway API.
 func (r *CacheNodeReconciler) routes(s scope, o observed, out *outcome) routes.Table {
-	if r.Exchange == nil || s.cacheNode.Spec.Gateways == nil {
+	if s.cacheNode.Spec.Gateways == nil {
 		return routes.Table{}
 	}
-	table, known := r.Exchange.table(client.ObjectKeyFromObject(s.cacheNode))
+	var table routes.Table
+	known := false
+	if r.Exchange != nil {
+		table, known = r.Exchange.table(client.ObjectKeyFromObject(s.cacheNode))
+	}
 	if newest := cmp.Or(o.offered.candidate, o.offered.stable); !known && newest != nil {
 		return newest.Routes
 	}

@@ -57,3 +57,18 @@ func TestTellRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestRoutesWithoutTheGatewayAPI checks that the pods keep their routes if the operator can no longer read the Gateway
+// API, for example because it was restarted without a permission.
+func TestRoutesWithoutTheGatewayAPI(t *testing.T) {
+	t.Parallel()
+	served := agentapi.Revision{ID: "old", Routes: routes.Table{Routes: []routes.Route{{Namespace: "team", Name: "shop"}}}}
+	o := observed{offered: offered{stable: &served}}
+	cacheNode := &v1alpha1.CacheNode{}
+	for gateways, want := range map[*v1alpha1.Gateways]int{nil: 0, {}: 1} {
+		cacheNode.Spec.Gateways = gateways
+		if got := (&CacheNodeReconciler{}).routes(scope{cacheNode: cacheNode}, o, &outcome{}); len(got.Routes) != want {
+			t.Errorf("spec.gateways %v: %d routes, want %d", gateways, len(got.Routes), want)
+		}
+	}
+}

@@ -218,7 +218,9 @@ func startOperatorAt(
 			BackendOptions(mgr, map[string]cache.Config{"default": {}, "team": {}}))
 		must(t, err)
 		must(t, mgr.Add(all.gateways.Backends))
-		all.classes = &GatewayClassReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+		all.classes = &GatewayClassReconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watched: all.gateways.Watched,
+		}
 	}
 	started := o.queues.follow(clock, all)
 	must(t, o.reconciler.SetupWithManager(mgr, references))

@@ -50,6 +50,8 @@ func setupGateways(
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backends: backends, Watched: watched,
 		Exchange: controllers.NewGatewayExchange(), Grants: noGrants == nil, ClusterDomain: clusterDomain,
 	}
-	classes := &controllers.GatewayClassReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	classes := &controllers.GatewayClassReconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watched: watched,
+	}
 	return reconciler.Exchange, errors.Join(reconciler.SetupWithManager(mgr), classes.SetupWithManager(mgr))
 }

@@ -25,10 +25,7 @@ var features = []gw.FeatureName{
 // known.
 func ClassStatus(class *gw.GatewayClass, cacheNode *v1alpha1.CacheNode, version string) gw.GatewayClassStatus {
 	var refused, unsupported *problem
-	if name, ok := FleetOf(class); !ok {
-		refused = problemf(gw.GatewayClassReasonInvalidParameters,
-			"spec.parametersRef: name a CacheNode with its group cachenode.io, kind, name and namespace")
-	} else if missing := FleetFor(name, cacheNode, "").Missing; missing != "" {
+	if missing := FleetFor(FleetOf(class), cacheNode, "").Missing; missing != "" {
 		refused = problemf(gw.GatewayClassReasonInvalidParameters, "spec.parametersRef: %s", missing)
 	}
 	if version != "" && !supportedVersions.MatchString(version) {

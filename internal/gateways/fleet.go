@@ -24,21 +24,25 @@ type Fleet struct {
 	ClusterDomain                    string
 }
 
-// FleetOf returns the CacheNode to which a GatewayClass refers. ok is false for a class of another controller, and for
-// a class that refers to no CacheNode.
-func FleetOf(class *gw.GatewayClass) (cacheNode types.NamespacedName, ok bool) {
+// NoFleet is the name of the CacheNode of a GatewayClass that refers to none.
+var NoFleet = types.NamespacedName{}
+
+// FleetOf returns the CacheNode to which a GatewayClass of this controller refers, or [NoFleet].
+func FleetOf(class *gw.GatewayClass) (cacheNode types.NamespacedName) {
 	ref := class.Spec.ParametersRef
-	if class.Spec.ControllerName != Controller || ref == nil || ref.Namespace == nil ||
-		string(ref.Group) != v1alpha1.GroupVersion.Group || ref.Kind != "CacheNode" {
-		return cacheNode, false
+	if ref == nil || ref.Namespace == nil || string(ref.Group) != v1alpha1.GroupVersion.Group || ref.Kind != "CacheNode" {
+		return NoFleet
 	}
-	return types.NamespacedName{Namespace: string(*ref.Namespace), Name: ref.Name}, true
+	return types.NamespacedName{Namespace: string(*ref.Namespace), Name: ref.Name}
 }
 
 // FleetFor returns the fleet for a CacheNode, which is nil if it does not exist.
 func FleetFor(name types.NamespacedName, cacheNode *v1alpha1.CacheNode, clusterDomain string) Fleet {
 	f := Fleet{NamespacedName: name, ClusterDomain: clusterDomain}
 	switch {
+	case name == NoFleet:
+		f.Missing = "the GatewayClass names no CacheNode in its spec.parametersRef: it needs the group cachenode.io, the " +
+			"kind, the name and the namespace"
 	case cacheNode == nil:
 		f.Missing = fmt.Sprintf("CacheNode %s does not exist", name)
 	case cacheNode.Spec.Gateways == nil:
@@ -54,12 +58,12 @@ func FleetFor(name types.NamespacedName, cacheNode *v1alpha1.CacheNode, clusterD
 	return f
 }
 
-// Allowed returns the Gateways in the namespaces that the fleet serves.
+// Allowed returns the Gateways that the fleet serves.
 func (s State) Allowed() (allowed []gw.Gateway) {
-	selected := s.selects(&s.Fleet.Allowed, s.Fleet.Namespace)
-	for _, g := range s.Gateways {
-		if s.Fleet.Missing == "" && selected(g.Namespace) {
-			allowed = append(allowed, g)
+	excludes := s.excludes()
+	for i := range s.Gateways {
+		if excludes(&s.Gateways[i]) == nil {
+			allowed = append(allowed, s.Gateways[i])
 		}
 	}
 	return allowed

@@ -35,9 +35,10 @@ const reasonNamespace = "NamespaceNotAllowed"
 // readListeners adds the listeners of all Gateways with their problems, but without their routes. The oldest Gateways
 // come first, so a newer Gateway never takes the room of an older one.
 func (d *decision) readListeners() {
+	excludes := d.excludes()
 	for i := range d.Gateways {
 		g := &d.Gateways[i]
-		d.excluded[nameOf(g)] = d.excludes(g)
+		d.excluded[nameOf(g)] = excludes(g)
 		var of []*listener
 		for _, l := range g.Spec.Listeners {
 			var namespaces *gw.RouteNamespaces
@@ -107,25 +108,28 @@ func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 	return nil
 }
 
-// excludes returns the problem that keeps the fleet from serving a Gateway; nil if there is none.
-func (d *decision) excludes(g *gw.Gateway) *problem {
-	switch {
-	case d.Fleet.Missing != "":
-		return problemf(gw.GatewayReasonInvalidParameters, "%s", d.Fleet.Missing)
-	case !d.selected(g.Namespace):
-		return problemf(reasonNamespace,
-			"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
-			d.Fleet, g.Namespace)
-	case g.Spec.Infrastructure != nil && g.Spec.Infrastructure.ParametersRef != nil:
-		return problemf(gw.GatewayReasonInvalidParameters, "spec.infrastructure.parametersRef is not supported")
-	}
-	for i, a := range g.Spec.Addresses {
-		if a.Value != "" || ptr.Deref(a.Type, gw.IPAddressType) != gw.IPAddressType {
-			return problemf(gw.GatewayReasonUnsupportedAddress,
-				"spec.addresses[%d]: no address can be chosen: a Gateway gets the address of its Service", i)
+// excludes returns a function that returns the problem that keeps the fleet from serving a Gateway; nil if there is none.
+func (s State) excludes() func(g *gw.Gateway) *problem {
+	selected := s.selects(&s.Fleet.Allowed, s.Fleet.Namespace)
+	return func(g *gw.Gateway) *problem {
+		switch {
+		case s.Fleet.Missing != "":
+			return problemf(gw.GatewayReasonInvalidParameters, "%s", s.Fleet.Missing)
+		case !selected(g.Namespace):
+			return problemf(reasonNamespace,
+				"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
+				s.Fleet, g.Namespace)
+		case g.Spec.Infrastructure != nil && g.Spec.Infrastructure.ParametersRef != nil:
+			return problemf(gw.GatewayReasonInvalidParameters, "spec.infrastructure.parametersRef is not supported")
 		}
+		for i, a := range g.Spec.Addresses {
+			if a.Value != "" || ptr.Deref(a.Type, gw.IPAddressType) != gw.IPAddressType {
+				return problemf(gw.GatewayReasonUnsupportedAddress,
+					"spec.addresses[%d]: no address can be chosen: a Gateway gets the address of its Service", i)
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // kinds returns the kinds of routes that may attach to the listener and that are supported.

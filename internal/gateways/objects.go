@@ -19,11 +19,11 @@ type Objects struct {
 	Namespaces []corev1.Namespace
 }
 
-// State returns the state for a fleet. It does not contain Services, certificates, ports and
-// addresses yet.
+// State returns the state for a fleet. It does not contain Services, certificates, ports and addresses yet. It leaves
+// out objects whose namespace is not known yet, because the UID of the namespace is a part of keys.
 func (o Objects) State(fleet Fleet) State {
 	s := State{
-		Fleet: fleet, HTTPRoutes: o.HTTPRoutes, Grants: NewGrants(o.Grants), Elsewhere: map[types.NamespacedName]bool{},
+		Fleet: fleet, Grants: NewGrants(o.Grants), Elsewhere: map[types.NamespacedName]bool{},
 		Namespaces: make(map[string]Namespace, len(o.Namespaces)), Services: map[types.NamespacedName]Service{},
 		Certificates: map[types.NamespacedName]Certificate{},
 	}
@@ -31,14 +31,22 @@ func (o Objects) State(fleet Fleet) State {
 		n := &o.Namespaces[i]
 		s.Namespaces[n.Name] = Namespace{UID: n.UID, Labels: n.Labels}
 	}
+	for i := range o.HTTPRoutes {
+		if _, ok := s.Namespaces[o.HTTPRoutes[i].Namespace]; ok {
+			s.HTTPRoutes = append(s.HTTPRoutes, o.HTTPRoutes[i])
+		}
+	}
 	fleets := map[gw.ObjectName]types.NamespacedName{}
 	for i := range o.Classes {
-		if fleet, ok := FleetOf(&o.Classes[i]); ok {
-			fleets[gw.ObjectName(o.Classes[i].Name)] = fleet
+		if o.Classes[i].Spec.ControllerName == Controller {
+			fleets[gw.ObjectName(o.Classes[i].Name)] = FleetOf(&o.Classes[i])
 		}
 	}
 	for i := range o.Gateways {
 		g := &o.Gateways[i]
+		if _, ok := s.Namespaces[g.Namespace]; !ok {
+			continue
+		}
 		switch of, ok := fleets[g.Spec.GatewayClassName]; {
 		case !ok || !g.DeletionTimestamp.IsZero():
 		case of == fleet.NamespacedName:

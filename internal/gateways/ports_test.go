@@ -71,6 +71,10 @@ func TestPortsOfNamespaces(t *testing.T) {
 		g.Spec.Listeners = []gw.Listener{{Port: int32(80 + i), Protocol: gw.HTTPProtocolType}}
 		s.Gateways = append(s.Gateways, g)
 	}
+	refused := *s.Gateways[0].DeepCopy()
+	refused.Name, refused.CreationTimestamp = "refused", metav1.Time{}
+	refused.Spec.Addresses = []gw.GatewaySpecAddress{{Value: "10.1.1.1"}}
+	s.Gateways = append(s.Gateways, refused)
 	for from, want := range map[gw.FromNamespaces]map[gateways.Port]int32{
 		gw.NamespacesFromSame: {
 			{Gateway: name("a", "edge"), Number: 80}: 100, {Gateway: name("a", "edge"), Number: 81}: 101,

@@ -42,12 +42,6 @@ func (c compiled) conditions(refused *problem, generation int64) []metav1.Condit
 // support.
 func (d *decision) compile(r *gw.HTTPRoute) compiled {
 	c := compiled{route: routes.Route{Namespace: r.Namespace, Name: r.Name, Site: d.site(r)}}
-	for i, host := range r.Spec.Hostnames {
-		if p := tooDeep(fmt.Sprintf("spec.hostnames[%d]", i), host); p != nil {
-			c.refused = p
-			return c
-		}
-	}
 	var problems []string
 	skipped := 0
 	for i, rule := range r.Spec.Rules {
@@ -69,6 +63,9 @@ func (d *decision) compile(r *gw.HTTPRoute) compiled {
 		if len(c.route.Rules) == 0 {
 			c.refused = problemf(gw.RouteReasonUnsupportedValue, "%s", strings.Join(problems, "; "))
 		}
+	}
+	for i, host := range r.Spec.Hostnames {
+		c.refused = firstOf(c.refused, tooDeep(fmt.Sprintf("spec.hostnames[%d]", i), host))
 	}
 	return c
 }

@@ -101,7 +101,7 @@ func Decide(s State) Result {
 // decide does the same, with the numbers of conditions that were counted before.
 func (s State) decide(conditions *conditionCounter) (Result, *room) {
 	d := decision{
-		State: s, selected: s.selects(&s.Fleet.Allowed, s.Fleet.Namespace), considered: map[string]int{},
+		State: s, considered: map[string]int{},
 		listeners: map[types.NamespacedName][]*listener{}, excluded: map[types.NamespacedName]*problem{},
 		room: newRoom(s.Fleet, conditions),
 		result: Result{
@@ -132,8 +132,6 @@ func (s State) decide(conditions *conditionCounter) (Result, *room) {
 // decision collects the result.
 type decision struct {
 	State
-	// selected returns true for the namespaces whose Gateways the fleet serves.
-	selected func(namespace string) bool
 	// considered is the number of routes of each namespace that name a Gateway of the fleet.
 	considered map[string]int
 	// excluded contains the problems of Gateways that the fleet does not serve.

@@ -36,6 +36,7 @@ func (r routed) redirects() conf.Block {
 	}
 	none := conf.D("default", conf.Literal(""))
 	return conf.Block{
+		portIfUnusual(80), portIfUnusual(443),
 		conf.Map(routemap.Rule, redirected301, append(conf.Block{none}, rows[301]...)...),
 		conf.Map(routemap.Rule, redirected302, append(conf.Block{none}, rows[302]...)...),
 	}
@@ -46,7 +47,9 @@ func (r routed) redirects() conf.Block {
 func location3xx(to routes.Redirect) conf.Argument {
 	scheme, host, port := "$scheme", "$host", ""
 	switch {
-	case to.Port != 0 && (to.Scheme != "http" || to.Port != 80) && (to.Scheme != "https" || to.Port != 443):
+	case to.Scheme == "" && (to.Port == 80 || to.Port == 443):
+		port = unusualPort(to.Port)
+	case to.Port != 0 && to.Port != defaultPorts[to.Scheme]:
 		port = fmt.Sprintf(":%d", to.Port)
 	case to.Port == 0 && to.Scheme == "":
 		port = portOfListener
@@ -58,6 +61,23 @@ func location3xx(to routes.Redirect) conf.Argument {
 		host = to.Host
 	}
 	return conf.Expression(scheme + "://" + host + port + "$request_uri")
+}
+
+// defaultPorts are the ports that a URL of a scheme need not name.
+var defaultPorts = map[string]int32{"http": 80, "https": 443}
+
+// unusualPort returns the variable with a colon and a port, or with "" if it is the default port of the request's scheme.
+func unusualPort(port int32) string { return fmt.Sprintf("$unless_default_port_%d", port) }
+
+// portIfUnusual returns the map that defines unusualPort.
+func portIfUnusual(port int32) conf.Directive {
+	rows := conf.Block{conf.D("default", conf.Literal(fmt.Sprintf(":%d", port)))}
+	for scheme, usual := range defaultPorts {
+		if usual == port {
+			rows = append(rows, conf.Row(conf.Literal(scheme), conf.Literal("")))
+		}
+	}
+	return conf.Map("$scheme", conf.Expression(unusualPort(port)), rows...)
 }
 
 // isHostName returns true for a text of letters, digits, hyphens and dots. nginx uses such a text unchanged.

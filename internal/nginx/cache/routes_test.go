@@ -47,6 +47,8 @@ func twoTeams() routes.Table {
 				},
 				{Matches: at("/uneven"), Backends: uneven},
 				{Matches: at("/old"), Redirect: &routes.Redirect{Status: 301, Host: "new.example.com"}},
+				{Matches: at("/to-80"), Redirect: &routes.Redirect{Status: 302, Port: 80}},
+				{Matches: at("/to-443"), Redirect: &routes.Redirect{Status: 302, Port: 443}},
 				{Matches: at("/secure"), Redirect: &routes.Redirect{Status: 302, Scheme: "https"}},
 				{Matches: at("/broken"), Backends: []routes.Backend{{Name: "none", Weight: 1}}},
 				{
@@ -138,6 +140,8 @@ func TestRoutes(t *testing.T) {
 		{get(20000, red, "/old/a?b=c"), "301http://new.example.com/old/a?b=c"},
 		{get(20001, "red.example.com:8080", "/old/a"), "301http://new.example.com:8080/old/a"},
 		{get(20001, "red.example.com:8080", "/secure"), "302https://red.example.com/secure"},
+		{get(20001, "red.example.com:8080", "/to-80"), "302http://red.example.com/to-80"},
+		{get(20001, "red.example.com:8080", "/to-443"), "302http://red.example.com:443/to-443"},
 		{get(20000, "elsewhere", "/", "X-CacheNode-Route", "x"), "404"},
 		{get(8080, "www.example.com", "/fresh"), "MISS 9000 www.example.com/fresh"}, // the CacheNode's own site
 		{get(8080, "www.example.com", "/fresh", "X-CacheNode-Route", "x"), "HIT 9000 www.example.com/fresh"},
