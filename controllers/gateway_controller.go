@@ -40,10 +40,10 @@ import (
 // passes the routes to [CacheNodeReconciler].
 type GatewayReconciler struct {
 	client.Client
-	// Live reads from the API server and bypasses the cache. Backends reads Services, EndpointSlices, and Secrets of type
-	// kubernetes.io/tls; see [BackendOptions].
-	Live     client.Reader
-	Backends cache.Cache
+	// Live reads from the API server and bypasses the cache. Backends contains Services and EndpointSlices; see
+	// [StripReference]. Certificates contains Secrets of type kubernetes.io/tls; see [CertificateOptions].
+	Live                   client.Reader
+	Backends, Certificates cache.Cache
 	// Watched are the namespaces whose objects can be read; none means all namespaces.
 	Watched  []string
 	Exchange *GatewayExchange
@@ -55,16 +55,8 @@ type GatewayReconciler struct {
 	newQueue queueFunc
 }
 
-// byService is the name of the index of EndpointSlices by their Service.
-const byService = "service"
-
 // SetupWithManager adds the reconciler to the manager.
 func (r *GatewayReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	serviceOf := func(o client.Object) []string { return []string{o.GetLabels()[discoveryv1.LabelServiceName]} }
-	err := r.Backends.IndexField(context.Background(), &discoveryv1.EndpointSlice{}, byService, serviceOf)
-	if err != nil {
-		return err
-	}
 	changed := builder.WithPredicates(
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
@@ -79,9 +71,10 @@ func (r *GatewayReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		WatchesRawSource(r.Exchange.forGateways())
 	otherBackend := predicate.Funcs{UpdateFunc: isOtherBackend}
-	for _, kind := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Secret{}} {
+	for _, kind := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}} {
 		b = b.WatchesRawSource(source.Kind(r.Backends, kind, all, otherBackend))
 	}
+	b = b.WatchesRawSource(source.Kind[client.Object](r.Certificates, &corev1.Secret{}, all, otherBackend))
 	if r.Grants {
 		b = b.Watches(&gw.ReferenceGrant{}, all, changed)
 	}
@@ -89,7 +82,7 @@ func (r *GatewayReconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // isOtherBackend returns true for an update of a Service, an EndpointSlice or a Secret that can matter to Gateways. The
-// objects are stripped; see stripBackend.
+// objects are stripped; see [StripReference].
 func isOtherBackend(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew
 	before.SetResourceVersion(after.GetResourceVersion())

@@ -7,6 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -26,11 +29,26 @@ const (
 	certificateFlaw = "problem"
 )
 
+// CertificateOptions returns the options for a cache of the Secrets of type kubernetes.io/tls. namespaces are the
+// namespaces that the operator watches.
+func CertificateOptions(mgr ctrl.Manager, namespaces map[string]cache.Config) cache.Options {
+	return cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		DefaultNamespaces: namespaces,
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: {
+				Field: fields.OneTermEqualSelector("type", string(corev1.SecretTypeTLS)), Transform: stripSecret,
+			},
+		},
+	}
+}
+
 // stripSecret keeps only the certificate and the key of a Secret. The certificate is checked here, once for each change
 // of the Secret, because that takes too long for each pass.
-func stripSecret(secret *corev1.Secret) {
-	if secret.Type == strippedSecret { // the informer may strip an object twice
-		return
+func stripSecret(object any) (any, error) {
+	secret, ok := object.(*corev1.Secret)
+	if !ok || secret.Type == strippedSecret { // the informer may strip an object twice
+		return object, nil
 	}
 	c := gateways.NewCertificate(secret)
 	secret.ObjectMeta, secret.Type = strippedMeta(secret, nil), strippedSecret
@@ -38,6 +56,7 @@ func stripSecret(secret *corev1.Secret) {
 	if c.Problem != "" {
 		secret.Data = map[string][]byte{certificateFlaw: []byte(c.Problem)}
 	}
+	return secret, nil
 }
 
 // readCertificates adds the certificates to which listeners refer.
@@ -47,7 +66,7 @@ func (r *GatewayReconciler) readCertificates(ctx context.Context, state *gateway
 			continue
 		}
 		secret := &corev1.Secret{}
-		if err := r.Backends.Get(ctx, name, secret); apierrors.IsNotFound(err) {
+		if err := r.Certificates.Get(ctx, name, secret); apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {
 			return err

@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,23 +54,15 @@ func (r *GatewayReconciler) watches(namespace string) bool { return watches(r.Wa
 // readBackends adds the Services to which routes may refer. A Service in a namespace that the operator does not watch
 // counts as missing.
 func (r *GatewayReconciler) readBackends(ctx context.Context, state *gateways.State) error {
+	from := services{cache: r.Backends, watched: r.Watched}
 	for _, name := range state.Backends() {
-		if !r.watches(name.Namespace) {
-			continue
-		}
-		service, endpoints := &corev1.Service{}, &discoveryv1.EndpointSliceList{}
-		if err := r.Backends.Get(ctx, name, service); apierrors.IsNotFound(err) {
-			continue
-		} else if err != nil {
+		service, found, err := from.get(ctx, name)
+		if err != nil {
 			return err
 		}
-		if gateways.IsHeadless(service) {
-			if err := r.Backends.List(ctx, endpoints, client.InNamespace(name.Namespace),
-				client.MatchingFields{byService: name.Name}); err != nil {
-				return err
-			}
+		if found {
+			state.Services[name] = service
 		}
-		state.Services[name] = gateways.ServiceOf(service, endpoints.Items)
 	}
 	return nil
 }

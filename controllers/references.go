@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -30,8 +32,9 @@ import (
 
 // references reads the objects to which CacheNodes refer. It is safe for concurrent use.
 type references struct {
-	// live reads content from the API server; metadata reads the metadata of Services.
-	live, metadata client.Reader
+	// live reads content from the API server.
+	live     client.Reader
+	services services
 }
 
 // bundle returns the certificates of the origin's CA bundle; "" if the spec names no bundle. The operator copies them
@@ -209,12 +212,36 @@ func indexReferences(mgr ctrl.Manager) error {
 		}
 		for _, s := range sites.Own(cacheNode.Spec).Origin.Servers {
 			if s.Service != nil {
-				keys = append(keys, referenceKey("Service", ptr.Deref(s.Service.Namespace, cacheNode.Namespace), s.Service.Name))
+				name := serviceOf(s, cacheNode.Namespace)
+				keys = append(keys, referenceKey("Service", name.Namespace, name.Name))
 			}
 		}
 		return keys
 	}
 	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CacheNode{}, referenceIndex, keysOf)
+}
+
+// serviceOf returns the name of the Service of a server of the origin. namespace is that of the CacheNode.
+func serviceOf(s v1alpha1.OriginServer, namespace string) types.NamespacedName {
+	return types.NamespacedName{Namespace: ptr.Deref(s.Service.Namespace, namespace), Name: s.Service.Name}
+}
+
+// resolvePorts replaces the port of each Service of an origin by the port to which requests are sent; see
+// [gateways.Service]. A Service that cannot be found keeps its port.
+func (r references) resolvePorts(ctx context.Context, cacheNode *v1alpha1.CacheNode) error {
+	for _, s := range cacheNode.Spec.Origin.Servers {
+		if s.Service == nil {
+			continue
+		}
+		service, _, err := r.services.get(ctx, serviceOf(s, cacheNode.Namespace))
+		if err != nil {
+			return err
+		}
+		if port, ok := service.Ports[s.Service.Port]; ok {
+			s.Service.Port = port
+		}
+	}
+	return nil
 }
 
 func referenceKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
@@ -226,12 +253,9 @@ func (r references) unmet(ctx context.Context, cacheNode *v1alpha1.CacheNode, s 
 		if server.Service == nil {
 			continue
 		}
-		service := &metav1.PartialObjectMetadata{}
-		service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-		key := client.ObjectKey{
-			Namespace: ptr.Deref(server.Service.Namespace, cacheNode.Namespace), Name: server.Service.Name,
-		}
-		if err := r.metadata.Get(ctx, key, service); apierrors.IsNotFound(err) { // after another error, it may exist
+		key := serviceOf(server, cacheNode.Namespace)
+		_, found, err := r.services.get(ctx, key)
+		if !found && err == nil && watches(r.services.watched, key.Namespace) { // otherwise, it may exist
 			list = append(list, fmt.Sprintf("spec.origin.servers[%d].service: "+
 				"Service %q in namespace %q does not exist, so requests to it get 502: create it, or name another",
 				i, key.Name, key.Namespace))
@@ -252,28 +276,27 @@ func (r references) unmet(ctx context.Context, cacheNode *v1alpha1.CacheNode, s 
 	return list
 }
 
-// StripReference keeps only the fields that show whether a referenced object has changed. A cluster may have very
-// many Secrets and ConfigMaps.
-func StripReference(object any) (any, error) {
-	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
-		o.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
+// referenceSources returns watches of the metadata of Secrets and ConfigMaps, and of Services and EndpointSlices. The
+// operator reads the content of a Secret or a ConfigMap only if a CacheNode names it.
+func (r *CacheNodeReconciler) referenceSources(references cache.Cache) (sources []source.Source) {
+	referrers := func(kind string, name func(client.Object) types.NamespacedName) handler.EventHandler {
+		return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+			return r.referrers(ctx, kind, name(o))
+		})
 	}
-	return object, nil
-}
-
-// referenceSources returns watches of the metadata of Secrets, ConfigMaps and Services. The operator reads the
-// content of such an object only if a CacheNode names it.
-func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.Source {
-	var sources []source.Source
-	for _, kind := range []string{"Secret", "ConfigMap", "Service"} {
+	for _, kind := range []string{"Secret", "ConfigMap"} {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-		sources = append(sources, source.Kind(references, object, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, o *metav1.PartialObjectMetadata) []reconcile.Request {
-				return r.referrers(ctx, kind, client.ObjectKeyFromObject(o))
-			})))
+		sources = append(sources,
+			source.Kind[client.Object](references, object, referrers(kind, client.ObjectKeyFromObject)))
 	}
-	return sources
+	byLabel := func(o client.Object) types.NamespacedName {
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[discoveryv1.LabelServiceName]}
+	}
+	other := predicate.Funcs{UpdateFunc: isOtherBackend}
+	return append(sources,
+		source.Kind[client.Object](references, &corev1.Service{}, referrers("Service", client.ObjectKeyFromObject), other),
+		source.Kind[client.Object](references, &discoveryv1.EndpointSlice{}, referrers("Service", byLabel), other))
 }
 
 func (r *CacheNodeReconciler) referrers(

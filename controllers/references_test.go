@@ -1,12 +1,14 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -15,8 +17,11 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -161,4 +166,48 @@ func TestMissingReferences(t *testing.T) {
 	service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 	must(t, o.client.Create(ctx, service))
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonAsExpected)
+}
+
+// TestOriginOfAHeadlessService checks that requests to an origin go to the port of the endpoints, also after that port
+// changes, and that a pass at rest reads and writes nothing for it.
+func TestOriginOfAHeadlessService(t *testing.T) {
+	t.Parallel()
+	o := startOperator(t, apiserver.Start(t))
+	ctx := context.Background()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "source", Namespace: "default"}}
+	service.Spec.ClusterIP, service.Spec.Ports = corev1.ClusterIPNone, []corev1.ServicePort{
+		{Port: 80, TargetPort: intstr.FromInt32(3000)},
+	}
+	must(t, o.client.Create(ctx, service))
+	cacheNode := o.create(strings.Replace(edge, "name: origin", "name: source", 1))
+	sends := func(want int32) func() string {
+		return func() string {
+			configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Name: naming.ConfigMap(cacheNode.Name), Namespace: "default",
+			}}
+			if err := o.client.Get(ctx, client.ObjectKeyFromObject(configMap), configMap); err != nil {
+				return err.Error()
+			}
+			of := readOffered(configMap)
+			newest := cmp.Or(of.candidate, of.stable)
+			if newest == nil {
+				return "there is no revision"
+			}
+			if got := newest.Spec.Origin.Servers[0].Service.Port; got != want {
+				return fmt.Sprintf("requests go to port %d, want %d", got, want)
+			}
+			return ""
+		}
+	}
+	o.eventually(sends(3000)) // without endpoints, the target port
+	endpoints := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "source-1", Namespace: "default"},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.1.2.3"}}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(4000))}},
+	}
+	endpoints.Labels = map[string]string{discoveryv1.LabelServiceName: "source"}
+	must(t, o.client.Create(ctx, endpoints))
+	o.eventually(sends(4000))
+	o.writesNothing(cacheNode, 3)
 }

@@ -212,12 +212,12 @@ func startOperatorAt(
 	if exchange := o.reconciler.Exchange; exchange != nil {
 		all.gateways = &GatewayReconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Exchange: exchange, Grants: true,
-			ClusterDomain: "cluster.local", Watched: []string{"default", "team"},
+			ClusterDomain: "cluster.local", Watched: []string{"default", "team"}, Backends: references,
 		}
-		all.gateways.Backends, err = cache.New(counted,
-			BackendOptions(mgr, map[string]cache.Config{"default": {}, "team": {}}))
+		all.gateways.Certificates, err = cache.New(counted,
+			CertificateOptions(mgr, map[string]cache.Config{"default": {}, "team": {}}))
 		must(t, err)
-		must(t, mgr.Add(all.gateways.Backends))
+		must(t, mgr.Add(all.gateways.Certificates))
 		all.classes = &GatewayClassReconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watched: all.gateways.Watched,
 		}

@@ -50,6 +50,9 @@ func (r *CacheNodeReconciler) want(
 	if replicas := o.storage.actions.Follow.Replicas; replicas != nil { // one pod on each node: see scale
 		w.effective.Spec.Replicas = replicas
 	}
+	if err := r.references.resolvePorts(ctx, w.effective.CacheNode); err != nil {
+		return w, err
+	}
 	bundle, err := r.references.bundle(ctx, s.cacheNode)
 	if err != nil {
 		return w, err

@@ -112,7 +112,8 @@ type ServiceReference struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="namespace: must be the name of a namespace"
 	Namespace *string `json:"namespace,omitempty"`
 
-	// port is the Service's port. Range 1 to 65535.
+	// port is the Service's port. Requests to a headless Service go to the port of its endpoints instead. Range 1 to
+	// 65535.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535

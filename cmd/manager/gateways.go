@@ -17,7 +17,7 @@ import (
 // CacheNodes. It returns nil if the kinds of the Gateway API are missing, or if the operator lacks permission to read
 // them. The operator then still manages CacheNodes. ReferenceGrants may be missing although the other kinds are there.
 func setupGateways(
-	mgr ctrl.Manager, clusterDomain string, namespaces map[string]cache.Config, watched []string,
+	mgr ctrl.Manager, backends cache.Cache, clusterDomain string, namespaces map[string]cache.Config, watched []string,
 ) (*controllers.GatewayExchange, error) {
 	read := func(ctx context.Context) error {
 		return errors.Join(
@@ -39,16 +39,16 @@ func setupGateways(
 			return nil, err
 		}
 	}
-	backends, err := cache.New(mgr.GetConfig(), controllers.BackendOptions(mgr, namespaces))
+	certificates, err := cache.New(mgr.GetConfig(), controllers.CertificateOptions(mgr, namespaces))
 	if err != nil {
 		return nil, err
 	}
-	if err := mgr.Add(backends); err != nil {
+	if err := mgr.Add(certificates); err != nil {
 		return nil, err
 	}
 	reconciler := &controllers.GatewayReconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backends: backends, Watched: watched,
-		Exchange: controllers.NewGatewayExchange(), Grants: noGrants == nil, ClusterDomain: clusterDomain,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backends: backends, Certificates: certificates,
+		Watched: watched, Exchange: controllers.NewGatewayExchange(), Grants: noGrants == nil, ClusterDomain: clusterDomain,
 	}
 	classes := &controllers.GatewayClassReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watched: watched,

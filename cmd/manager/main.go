@@ -206,7 +206,7 @@ func run(o options, config *rest.Config) error {
 	if err := mgr.Add(references); err != nil {
 		return err
 	}
-	exchange, err := setupGateways(mgr, policy.ClusterDomain, caches.DefaultNamespaces, list(o.watchNamespaces))
+	exchange, err := setupGateways(mgr, references, policy.ClusterDomain, caches.DefaultNamespaces, list(o.watchNamespaces))
 	if err != nil {
 		return err
 	}

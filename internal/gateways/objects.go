@@ -1,6 +1,7 @@
 package gateways
 
 import (
+	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,8 +61,8 @@ func (o Objects) State(fleet Fleet) State {
 
 // ServiceOf returns the properties of a Service that matter to routes. endpoints are the EndpointSlices of the Service;
 // they matter only for a headless Service. The name of such a Service leads to the endpoints themselves, so requests go
-// to their port. If the endpoints have different ports, requests go to the lowest one. If there are no endpoints yet,
-// the port of the Service is used.
+// to their port. If the endpoints have different ports, requests go to the lowest one. If there are no endpoints,
+// requests go to the target port of the Service if it is a number, and to the port of the Service otherwise.
 func ServiceOf(service *corev1.Service, endpoints []discoveryv1.EndpointSlice) Service {
 	s := Service{
 		External: service.Spec.Type == corev1.ServiceTypeExternalName,
@@ -86,7 +87,7 @@ func ServiceOf(service *corev1.Service, endpoints []discoveryv1.EndpointSlice) S
 		}
 	}
 	for _, p := range service.Spec.Ports {
-		if port := lowest[p.Name]; port != 0 {
+		if port := cmp.Or(lowest[p.Name], p.TargetPort.IntVal); port != 0 {
 			s.Ports[p.Port] = port
 		}
 	}
