@@ -18,6 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/output"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
@@ -134,6 +135,10 @@ func (o options) check(in io.Reader) (results []result, warnings []string, err e
 func warningsOf(c *v1alpha1.CacheNode) (warnings []string) {
 	for _, problem := range validation.DefaultPolicy().Violations(c) {
 		warnings = append(warnings, fmt.Sprintf("by the operator's default policy: %v", problem))
+	}
+	if sites.Own(c.Spec).IsEmpty() {
+		warnings = append(warnings, "spec.origin is not set: an operator without spec.gateways does not accept this "+
+			"CacheNode, so set it before a rollback to such an operator")
 	}
 	return append(warnings, validation.Warnings(c)...)
 }

@@ -97,23 +97,26 @@ func TestForPrograms(t *testing.T) {
 	}
 }
 
-// TestPolicyWarnings checks a CacheNode that an operator with default flags does not allow. The verb calls it valid,
-// and prints a warning.
-func TestPolicyWarnings(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "edge.yaml")
-	text := strings.Replace(good, "size: 1Gi", "size: 1Gi, localPath: {path: /srv/a}", 1)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command := New()
-	var out, stderr strings.Builder
-	command.SetOut(&out)
-	command.SetErr(&stderr)
-	command.SetArgs([]string{"-f", file})
-	err := command.Execute()
-	const forbidden = "by the operator's default policy: spec.disks[0].localPath.path: Forbidden"
-	if err != nil || !strings.Contains(stderr.String(), forbidden) {
-		t.Errorf("error %v, warnings %q", err, stderr.String())
+// TestWarnings checks CacheNodes that are valid, but for which the verb prints a warning: one that an operator with
+// default flags does not allow, and one that an operator without spec.gateways does not accept.
+func TestWarnings(t *testing.T) {
+	for want, text := range map[string]string{
+		"by the operator's default policy: spec.disks[0].localPath.path: Forbidden": strings.Replace(
+			good, "size: 1Gi", "size: 1Gi, localPath: {path: /srv/a}", 1),
+		"set it before a rollback": fleet,
+	} {
+		file := filepath.Join(t.TempDir(), "edge.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command := New()
+		var out, stderr strings.Builder
+		command.SetOut(&out)
+		command.SetErr(&stderr)
+		command.SetArgs([]string{"-f", file})
+		if err := command.Execute(); err != nil || strings.Count(stderr.String(), want) != 1 {
+			t.Errorf("error %v, warnings %q, want %q", err, stderr.String(), want)
+		}
 	}
 }
 
