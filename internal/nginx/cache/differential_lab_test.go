@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -35,6 +36,9 @@ func (w differentialWay) start(t *testing.T) *differentialLab {
 	l.origin, l.failures = &differential.Origin{}, &atomic.Int64{}
 	l.change = func(_ int, in *cache.Input, _ func(path string, content []byte)) {
 		in.Facts.Scripts = !w.noScripts
+		if w.port == routedPort {
+			in.Routes = differentialRoutes()
+		}
 		if in.Spec.Listen.TLS != nil {
 			in.Facts.Certificate = certificateHash
 		}
@@ -73,8 +77,9 @@ type differentialClient struct {
 	path string
 }
 
-func (l *differentialLab) client(path string) *differentialClient {
-	dial := func(pod int) (net.Conn, error) { return l.nginx[pod].Dial("127.0.0.1:8080") }
+// client returns a client for a path, and for a port of the pods.
+func (l *differentialLab) client(path string, port int) *differentialClient {
+	dial := func(pod int) (net.Conn, error) { return l.nginx[pod].Dial(fmt.Sprint("127.0.0.1:", port)) }
 	return &differentialClient{differential.Client{Host: "www.example.com", Dial: dial}, l, path}
 }
 

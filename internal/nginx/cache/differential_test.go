@@ -51,6 +51,9 @@ type differentialWay struct {
 	pods   int
 	// standIn is true if the last pod is dead, and owns all keys.
 	standIn bool
+	// port is the port of the pods to which clients send requests over HTTP/1. It belongs to a listener of a Gateway, or to
+	// the CacheNode's own site.
+	port int
 	// noScripts is true if nginx lacks its module for scripts.
 	noScripts bool
 	shape     differential.Shape
@@ -123,7 +126,7 @@ type game struct {
 func (l *differentialLab) game(t *testing.T, w differentialWay, seed uint64) *game {
 	t.Helper()
 	g := &game{w: w, c: differential.Generate(seed, w.shape), path: w.path(t, seed), failed: l.failures}
-	g.client = l.client(g.path)
+	g.client = l.client(g.path, w.port)
 	g.player = differential.Player{
 		URL: l.origin.Add(g.path, g.c), Do: g.client.do,
 		Settle:  func(answer string, copies int) { l.settle(t, g.path, answer, copies) },
@@ -143,7 +146,11 @@ func (w differentialWay) path(t *testing.T, seed uint64) string {
 		if !w.standIn {
 			return path
 		}
-		if owner, _ := owners(t, w.fleet, path); owner == w.pods-1 {
+		key := "http://www.example.com" + path
+		if w.port == routedPort {
+			key = "site=" + routedSite + " " + key
+		}
+		if owner, _ := holders(t, w.fleet, key); owner == w.pods-1 {
 			return path
 		}
 	}

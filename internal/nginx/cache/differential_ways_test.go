@@ -1,11 +1,13 @@
 package cache_test
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
+	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
 // small are sizes of bodies near the sizes at which nginx works differently: the sizes of its buffers, and the largest
@@ -23,8 +25,8 @@ func differentialWays() map[string]differentialWay {
 		Pods: 1, Sizes: small, Steps: stepsOfCase, Strict: true,
 		Protocols: []differential.Protocol{differential.HTTP10, differential.HTTP11, differential.HTTP11},
 	}
-	local := differentialWay{yaml: threeDisks + noTier, pods: 1, shape: shape}
-	three := differentialWay{yaml: sharded(noTier), pods: 3, shape: shape, fleet: fleet.Of(3)}
+	local := differentialWay{yaml: threeDisks + noTier, pods: 1, shape: shape, port: 8080}
+	three := differentialWay{yaml: sharded(noTier), pods: 3, shape: shape, port: 8080, fleet: fleet.Of(3)}
 	three.shape.Pods = 3
 	all := []differential.Protocol{differential.HTTP10, differential.HTTP11, differential.HTTP2, differential.HTTP3}
 	standIn := three
@@ -52,6 +54,13 @@ func differentialWays() map[string]differentialWay {
 		"memory and slices":      three.memory(tier).with(sliced).slices(),
 		"protocols":              local.over(all...),
 		"protocols, others":      three.over(differential.HTTP2, differential.HTTP3),
+		"routes":                 local.ofRoutes(),
+		"routes, others":         three.ofRoutes(),
+		"routes, fast disks":     three.on(nvme).ofRoutes(),
+		"routes, stand-in":       standIn.ofRoutes(),
+		"routes, slices":         three.with(sliced).slices().ofRoutes(),
+		"routes, memory":         three.memory(tier).ofRoutes(),
+		"routes, a pod more":     onePodMore.ofRoutes(),
 		"a disk more":            oneDiskMore,
 		"a disk more, slices":    oneDiskMore.with(sliced).slices(),
 		"a pod more":             onePodMore,
@@ -91,6 +100,47 @@ func (w differentialWay) with(lines string) differentialWay {
 func (w differentialWay) withoutScripts() differentialWay {
 	w.noScripts = true
 	return w
+}
+
+// ofRoutes makes clients send requests to a listener of a Gateway.
+func (w differentialWay) ofRoutes() differentialWay {
+	w.port = routedPort
+	return w
+}
+
+const (
+	routedPort = 20000
+	routedSite = "111111111111.11111111.site"
+)
+
+// differentialRoutes returns a route for the objects of a differentialWay, among routes that would answer with an error.
+func differentialRoutes() routes.Table {
+	to := func(port int32) []routes.Backend {
+		return []routes.Backend{{Name: fmt.Sprint("backend:", port), Host: "127.0.0.1", Port: port, Weight: 1}}
+	}
+	rule := func(path, method string, port int32) routes.Rule {
+		return routes.Rule{
+			Matches: []routes.Match{{Path: routes.Path{Value: path}, Method: method}}, Backends: to(port),
+		}
+	}
+	const nobody = 9999
+	return routes.Table{
+		Listeners: []routes.Listener{{
+			Gateway: "edge/main", Name: "http", Port: 80, PodPort: routedPort,
+			Attached: []routes.Attachment{
+				{Route: "team/site", Hosts: []routes.Host{"www.example.com"}},
+				{Route: "other/site", Hosts: []routes.Host{"www.example.com", "*.example.com"}},
+			},
+		}},
+		Routes: []routes.Route{
+			{Namespace: "team", Name: "site", Site: routedSite, Rules: []routes.Rule{
+				rule("/case", "", 9000), rule("/case/none", "", nobody),
+			}},
+			{Namespace: "other", Name: "site", Site: "222222222222.22222222.site", Rules: []routes.Rule{
+				rule("/", "", nobody), rule("/case", "DELETE", nobody),
+			}},
+		},
+	}
 }
 
 func (w differentialWay) slices() differentialWay {

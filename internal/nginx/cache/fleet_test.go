@@ -270,8 +270,14 @@ var locators sync.Map
 // owners returns the owner of a path and its stand-in.
 func owners(t *testing.T, f fleet.Fleet, path string) (owner, standIn int) {
 	t.Helper()
+	return holders(t, f, "http://www.example.com"+path)
+}
+
+// holders returns the same for the key of an object.
+func holders(t *testing.T, f fleet.Fleet, key string) (owner, standIn int) {
+	t.Helper()
 	locator, _ := locators.LoadOrStore(f.String(), sync.OnceValue(f.Locator))
-	owner, standIn, _, ok := locator.(func() fleet.Locator)().Holders("http://www.example.com" + path)
+	owner, standIn, _, ok := locator.(func() fleet.Locator)().Holders(key)
 	if !ok {
 		t.Fatal("nobody owns keys")
 	}
