@@ -230,8 +230,9 @@ func TestGatewayInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestClassesWithoutACacheNode checks that the Gateways of a class that no longer refers to a CacheNode say so, and lose
-// their Services. A class for a CacheNode in a namespace that this operator does not watch belongs to another operator.
+// TestClassesWithoutACacheNode checks that the Gateways of a class that no longer refers to a CacheNode say so, and
+// lose their Services. A class for a CacheNode in a namespace that this operator does not watch belongs to another
+// operator.
 func TestClassesWithoutACacheNode(t *testing.T) {
 	t.Parallel()
 	o := gatewayOperator(t)
@@ -241,26 +242,23 @@ func TestClassesWithoutACacheNode(t *testing.T) {
 	class, gateway := &gw.GatewayClass{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}, &gw.Gateway{ObjectMeta: team("shop")}
 	o.get(class)
 	fleet := class.Spec.ParametersRef
-	for name, tt := range map[string]struct {
-		ref  *gw.ParametersReference
-		want string
-	}{
-		"none":         {nil, "False InvalidParameters"},
-		"another kind": {&gw.ParametersReference{Kind: "ConfigMap", Name: "a", Namespace: fleet.Namespace}, "False InvalidParameters"},
+	const want = "False InvalidParameters"
+	for name, ref := range map[string]*gw.ParametersReference{
+		"none": nil, "another kind": {Kind: "ConfigMap", Name: "a", Namespace: fleet.Namespace},
 	} {
 		refer := func(to *gw.ParametersReference) {
 			o.get(class)
 			class.Spec.ParametersRef = to
 			must(t, o.client.Update(context.Background(), class))
 		}
-		refer(tt.ref)
+		refer(ref)
 		o.eventually(func() string {
 			o.get(gateway)
 			o.get(class)
-			if got := condition(gateway.Status.Conditions, "Accepted"); got != tt.want || len(gateway.Status.Addresses) > 0 {
+			if got := condition(gateway.Status.Conditions, "Accepted"); got != want || len(gateway.Status.Addresses) > 0 {
 				return fmt.Sprintf("%s: the Gateway is %s, with the addresses %v", name, got, gateway.Status.Addresses)
 			}
-			if got := condition(class.Status.Conditions, "Accepted"); got != tt.want {
+			if got := condition(class.Status.Conditions, "Accepted"); got != want {
 				return fmt.Sprintf("%s: the class is %s", name, got)
 			}
 			if o.gatewayService("shop") != nil {

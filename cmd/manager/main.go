@@ -206,7 +206,8 @@ func run(o options, config *rest.Config) error {
 	if err := mgr.Add(references); err != nil {
 		return err
 	}
-	exchange, err := setupGateways(mgr, references, policy.ClusterDomain, caches.DefaultNamespaces, list(o.watchNamespaces))
+	watched := list(o.watchNamespaces)
+	exchange, err := setupGateways(mgr, references, policy.ClusterDomain, caches.DefaultNamespaces, watched)
 	if err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func run(o options, config *rest.Config) error {
 			Images:     o.images,
 			Policy:     policy,
 			MaxVolumes: o.maxVolumes,
-			Namespaces: list(o.watchNamespaces),
+			Namespaces: watched,
 		},
 	}
 	if err := reconciler.SetupWithManager(mgr, references); err != nil {
@@ -232,7 +233,7 @@ func run(o options, config *rest.Config) error {
 	purges := &controllers.PurgeReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Agents: reconciler.Agents, Concurrency: o.concurrency,
 	}
-	if err := setupPurges(mgr, purges, list(o.watchNamespaces)); err != nil {
+	if err := setupPurges(mgr, purges, watched); err != nil {
 		return err
 	}
 	collector := &controllers.Collector{Reader: mgr.GetClient(), Elected: mgr.Elected()}

@@ -108,7 +108,8 @@ func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 	return nil
 }
 
-// excludes returns a function that returns the problem that keeps the fleet from serving a Gateway; nil if there is none.
+// excludes returns a function that returns the problem that keeps the fleet from serving a Gateway; nil if there is
+// none.
 func (s State) excludes() func(g *gw.Gateway) *problem {
 	selected := s.selects(&s.Fleet.Allowed, s.Fleet.Namespace)
 	return func(g *gw.Gateway) *problem {

@@ -51,8 +51,8 @@ type differentialWay struct {
 	pods   int
 	// standIn is true if the last pod is dead, and owns all keys.
 	standIn bool
-	// port is the port of the pods to which clients send requests over HTTP/1. It belongs to a listener of a Gateway, or to
-	// the CacheNode's own site.
+	// port is the port of the pods to which clients send requests over HTTP/1. It belongs to a listener of a Gateway, or
+	// to the CacheNode's own site.
 	port int
 	// noScripts is true if nginx lacks its module for scripts.
 	noScripts bool

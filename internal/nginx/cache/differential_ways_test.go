@@ -113,7 +113,8 @@ const (
 	routedSite = "111111111111.11111111.site"
 )
 
-// differentialRoutes returns a route for the objects of a differentialWay, among routes that would answer with an error.
+// differentialRoutes returns a route for the objects of a differentialWay, among routes that would answer with an
+// error.
 func differentialRoutes() routes.Table {
 	to := func(port int32) []routes.Backend {
 		return []routes.Backend{{Name: fmt.Sprint("backend:", port), Host: "127.0.0.1", Port: port, Weight: 1}}

@@ -66,7 +66,8 @@ func location3xx(to routes.Redirect) conf.Argument {
 // defaultPorts are the ports that a URL of a scheme need not name.
 var defaultPorts = map[string]int32{"http": 80, "https": 443}
 
-// unusualPort returns the variable with a colon and a port, or with "" if it is the default port of the request's scheme.
+// unusualPort returns the variable with a colon and a port, or with "" if it is the default port of the request's
+// scheme.
 func unusualPort(port int32) string { return fmt.Sprintf("$unless_default_port_%d", port) }
 
 // portIfUnusual returns the map that defines unusualPort.
