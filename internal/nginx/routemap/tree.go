@@ -59,7 +59,7 @@ func (m *builder) own(of []routes.Candidate, depth int, next conf.Argument) conf
 	return variable
 }
 
-// ownList is list, and counts the candidates that are more than a few.
+// ownList does the same as list, and counts the candidates that are more than a few.
 func (m *builder) ownList(of []routes.Candidate, next conf.Argument) conf.Argument {
 	for _, c := range of[min(few, len(of)):] {
 		m.byRoute[c.Route]++
