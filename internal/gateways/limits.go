@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -24,9 +25,9 @@ const (
 	// each row, which takes about 2 KiB of memory.
 	maxRowBytes = 6 << 20
 	rowBytes    = 128
-	// maxConditions limits the number of conditions of matches. Each can need one of nginx's variables, for each of which
-	// every request to any host needs 16 bytes.
-	maxConditions = 4 << 10
+	// maxVariables limits the number of nginx's variables for the conditions of matches. Each request to any host needs 16
+	// bytes for each of nginx's variables.
+	maxVariables = 4 << 10
 	// maxBackends limits the number of backends, which count once for each route. nginx has two shared memory zones for
 	// each backend, and the agent looks up its name.
 	maxBackends = 4 << 10
@@ -42,22 +43,23 @@ const (
 )
 
 // newRoom returns the room of a fleet, of which nothing is used.
-func newRoom(fleet Fleet, conditions *conditionCounter) *room {
+func newRoom(fleet Fleet) *room {
 	return &room{
-		fleet: fleet, conditions: conditions,
-		of: map[string]use{}, hashes: map[hashed]map[string]bool{}, certificates: map[owned]bool{},
+		fleet: fleet, of: map[string]use{}, hashes: map[hashed]map[string]bool{}, cased: map[ownPath]string{},
+		certificates: map[owned]bool{},
 	}
 }
 
 // room compares what the table contains with the limits of the fleet.
 type room struct {
-	fleet      Fleet
-	conditions *conditionCounter
-	packer     packer
-	total      use
-	of         map[string]use // by namespace
+	fleet  Fleet
+	packer packer
+	total  use
+	of     map[string]use // by namespace
 	// hashes contains the keys of nginx's tables by namespace and hash.
 	hashes map[hashed]map[string]bool
+	// cased contains the paths with upper-case letters.
+	cased map[ownPath]string
 	// certificates are those that were counted already.
 	certificates map[owned]bool
 }
@@ -70,6 +72,9 @@ type hashed struct {
 	namespace string
 	hash      uint64
 }
+
+// ownPath is a path of a namespace, in lower case.
+type ownPath struct{ namespace, lower string }
 
 // maxEqual is the maximum number of hosts and labels of hosts of one namespace that have the same hash in nginx. This
 // practically never happens by accident.
@@ -89,6 +94,20 @@ func (r *room) collides(route routes.Route, hosts map[*listener][]routes.Host) *
 	return r.note(route.Namespace, slices.Sorted(maps.Keys(seen)))
 }
 
+// differsInCase returns true if a path begins with the same segments as another path of the namespace, except for the
+// case of letters. Keys of maps cannot tell such paths apart. It notes the path, also of a route that is refused.
+func (r *room) differsInCase(namespace string, path routes.Path) (differs bool) {
+	for _, prefix := range routemap.Prefixes(path) {
+		if at := (ownPath{namespace, strings.ToLower(prefix)}); at.lower != prefix {
+			if had, ok := r.cased[at]; ok && had != prefix {
+				differs = true
+			}
+			r.cased[at] = prefix
+		}
+	}
+	return differs
+}
+
 // note notes keys of a namespace. It returns a problem if too many keys of the namespace have the same hash.
 func (r *room) note(namespace string, keys []string) *problem {
 	for _, key := range keys {
@@ -106,13 +125,13 @@ func (r *room) note(namespace string, keys []string) *problem {
 }
 
 // use is a number of routes, with the size of their entries as JSON, the compressed size, the size of their rows, and
-// the number of their conditions and their backends. certificates is the size of certificates with their keys.
-type use struct{ routes, bytes, packed, rowBytes, conditions, backends, certificates int }
+// the number of their variables and their backends. certificates is the size of certificates with their keys.
+type use struct{ routes, bytes, packed, rowBytes, variables, backends, certificates int }
 
 func (u use) plus(more use) use {
 	return use{
 		u.routes + more.routes, u.bytes + more.bytes, u.packed + more.packed, u.rowBytes + more.rowBytes,
-		u.conditions + more.conditions, u.backends + more.backends, u.certificates + more.certificates,
+		u.variables + more.variables, u.backends + more.backends, u.certificates + more.certificates,
 	}
 }
 
@@ -141,12 +160,14 @@ func (r *room) takeCertificate(namespace, id string, text []byte) *problem {
 // and uses nothing.
 func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) *problem {
 	u := r.sizeOf(route)
-	matches, bytes, candidates := 0, 0, 0
-	backends, conditions := map[string]bool{}, map[string]bool{}
+	matches, conditional, backends := 0, 0, map[string]bool{}
+	conditions := map[string]bool{}
 	for _, rule := range route.Rules {
 		for _, m := range rule.Matches {
-			matches++
-			bytes += rowBytes*(1+len(m.Headers)+len(m.Query)) + len(encode(m))
+			matches += rowBytes*(1+len(m.Headers)+len(m.Query)) + len(encode(m))
+			if !routemap.IsKey(m) || r.differsInCase(route.Namespace, m.Path) {
+				conditional++
+			}
 			for _, h := range m.Headers {
 				conditions["header "+h.Name+" "+h.Value] = true
 			}
@@ -158,12 +179,11 @@ func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) 
 			backends[b.Name] = true
 		}
 	}
+	u.routes, u.backends, u.variables = 1, len(backends), len(conditions)
 	for _, of := range hosts {
-		u.rowBytes += len(of) * bytes
-		candidates += len(of) * matches
+		u.rowBytes += len(of) * matches
+		u.variables += len(of) * conditional
 	}
-	u.routes, u.backends = 1, len(backends)
-	u.conditions = len(conditions) + r.conditions.of(route.ID(), candidates)
 	if problem := r.check(route.Namespace, u); problem != nil {
 		return problem // before the attachments, which may be very large, are measured
 	}
@@ -234,7 +254,7 @@ func (r *room) exceeds(namespace string, own, all use) string {
 		{"bytes of routes and listeners", own.bytes, all.bytes, maxTableBytes},
 		{"bytes of routes and listeners, compressed,", own.packed, all.packed, maxPackedBytes},
 		{"bytes of matches, counted for each host of each listener,", own.rowBytes, all.rowBytes, maxRowBytes},
-		{"conditions of matches, counted for each host of each listener,", own.conditions, all.conditions, maxConditions},
+		{"conditions of matches, counted for each host of each listener,", own.variables, all.variables, maxVariables},
 		{"backends, counted for each route,", own.backends, all.backends, maxBackends},
 		{"bytes of certificates", own.certificates, all.certificates, maxCertificateBytes},
 	} {

@@ -89,21 +89,10 @@ type Result struct {
 
 // Decide returns the routes and the statuses that follow from the state.
 func Decide(s State) Result {
-	conditions := &conditionCounter{has: map[string]int{}}
-	for {
-		result, room := s.decide(conditions)
-		if !conditions.exceeds(result.Table, room) {
-			return result
-		}
-	}
-}
-
-// decide does the same, with the numbers of conditions that were counted before.
-func (s State) decide(conditions *conditionCounter) (Result, *room) {
 	d := decision{
 		State: s, considered: map[string]int{},
 		listeners: map[types.NamespacedName][]*listener{}, excluded: map[types.NamespacedName]*problem{},
-		room: newRoom(s.Fleet, conditions),
+		room: newRoom(s.Fleet),
 		result: Result{
 			Refused:  map[string]Refused{},
 			Gateways: map[types.NamespacedName]gw.GatewayStatus{},
@@ -126,7 +115,7 @@ func (s State) decide(conditions *conditionCounter) (Result, *room) {
 	}
 	d.delivery.keep(func(id string) bool { return used[id] || s.Held[id] })
 	d.result.Certificates = d.delivery.secrets
-	return d.result, d.room
+	return d.result
 }
 
 // decision collects the result.

@@ -18,6 +18,12 @@ const (
 	hsize, maxChain = 10007, 100
 )
 
+// IsKey returns true for a match that keys of maps can compare: it has no condition other than its path, and no unusual
+// character in the path. Any other match can need a variable of its own for each host.
+func IsKey(m routes.Match) bool {
+	return m.Method == "" && len(m.Headers)+len(m.Query) == 0 && isKeyPath(m.Path.Value)
+}
+
 // isKeyPath returns true for a path that can be a part of a key.
 func isKeyPath(path string) bool {
 	for _, b := range []byte(path) {

@@ -29,24 +29,7 @@ const Rule = conf.Expression("$route_rule")
 
 // Maps returns the maps that define [Rule]. The function value returns the value of a candidate.
 func Maps(t routes.Table, value func(routes.Candidate) conf.Argument) conf.Block {
-	m := build(t, value)
-	return slices.Concat(m.block, m.shared.maps(), m.segments())
-}
-
-// Conditions returns the number of candidates of each route of a table that keys of maps cannot compare. A candidate
-// counts once for each virtual host that accepts it. Candidates for requests that fall through from another virtual
-// host count once for each map, and once for each candidate that makes a map longer than a few candidates. So nginx has
-// at most as many maps with candidates.
-func Conditions(t routes.Table) (byRoute []int) {
-	none := func(routes.Candidate) conf.Argument { return conf.Literal("") }
-	return build(t, none).byRoute
-}
-
-// build collects the maps of a table.
-func build(t routes.Table, value func(routes.Candidate) conf.Argument) *builder {
-	m := &builder{
-		value: value, conditions: map[string]conf.Expression{}, shared: newShared(), byRoute: make([]int, len(t.Routes)),
-	}
+	m := &builder{value: value, conditions: map[string]conf.Expression{}, shared: newShared()}
 	var ports conf.Block
 	seen := map[int32]bool{}
 	for _, l := range t.Listeners {
@@ -57,7 +40,7 @@ func build(t routes.Table, value func(routes.Candidate) conf.Argument) *builder 
 		ports = append(ports, conf.Row(conf.Int(l.PodPort), m.hosts(l.PodPort, t.VirtualHosts(l.PodPort))))
 	}
 	m.block = append(m.block, conf.Map("$server_port", virtualHost, append(conf.Block{none()}, ports...)...))
-	return m
+	return slices.Concat(m.block, m.shared.maps(), m.segments())
 }
 
 // builder collects the maps.
@@ -69,8 +52,6 @@ type builder struct {
 	// ids is the number of virtual hosts with an ID. count is the number of maps with candidates. The names of variables
 	// contain it, so that they are unique.
 	ids, count int
-	// byRoute is the result of [Conditions].
-	byRoute []int
 	// conditions contains the variable of each condition, by condition.
 	conditions map[string]conf.Expression
 	// joins is the number of maps that join conditions.
@@ -82,10 +63,9 @@ type builder struct {
 // none returns the default of a map after which no other map comes.
 func none() conf.Directive { return conf.D("default", conf.Literal("")) }
 
-// variable returns a new variable, for a map with the given candidates.
-func (m *builder) variable(of []routes.Candidate) conf.Expression {
+// variable returns a new variable.
+func (m *builder) variable() conf.Expression {
 	m.count++
-	m.byRoute[of[0].Route]++
 	return conf.Expression(fmt.Sprintf("$route_%d", m.count))
 }
 

@@ -139,11 +139,6 @@ func (m *builder) compare(
 	if all >= 0 {
 		of, next = of[:all], m.value(of[all])
 	}
-	for i, c := range of {
-		if i > 0 { // the map itself counts for the first candidate
-			m.byRoute[c.Route]++
-		}
-	}
 	return m.list(of, next)
 }
 

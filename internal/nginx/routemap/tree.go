@@ -32,7 +32,7 @@ func (m *builder) own(of []routes.Candidate, depth int, next conf.Argument) conf
 		return next
 	}
 	if len(of) <= few || depth == maxOwnDepth {
-		return m.ownList(of, next)
+		return m.list(of, next)
 	}
 	var rest []routes.Candidate
 	bySegment := map[string][]routes.Candidate{}
@@ -46,25 +46,17 @@ func (m *builder) own(of []routes.Candidate, depth int, next conf.Argument) conf
 		}
 	}
 	if len(rest) == len(of) {
-		return m.ownList(of, next)
+		return m.list(of, next)
 	}
-	next = m.ownList(rest, next)
+	next = m.list(rest, next)
 	rows := conf.Block{conf.D("default", next)}
 	for _, key := range slices.Sorted(maps.Keys(bySegment)) {
 		rows = append(rows, conf.Row(conf.Literal(key), m.own(bySegment[key], depth+1, next)))
 	}
 	m.depth = max(m.depth, depth+1)
-	variable := m.variable(of)
+	variable := m.variable()
 	m.block = append(m.block, conf.Map("/"+segmentVariable(depth), variable, rows...))
 	return variable
-}
-
-// ownList does the same as list, and counts the candidates that are more than a few.
-func (m *builder) ownList(of []routes.Candidate, next conf.Argument) conf.Argument {
-	for _, c := range of[min(few, len(of)):] {
-		m.byRoute[c.Route]++
-	}
-	return m.list(of, next)
 }
 
 // segment returns a segment of a path. ok is false if the path has no such segment, or if the segment cannot be a part
@@ -75,6 +67,20 @@ func segment(path string, at int) (text string, ok bool) {
 		return "", false
 	}
 	return parts[at], parts[at] != ""
+}
+
+// Prefixes returns the paths that end with each of the segments by which a path is divided.
+func Prefixes(path routes.Path) (prefixes []string) {
+	end := 0
+	for depth := range maxDepth {
+		s, ok := segment(path.Value, depth)
+		if !ok {
+			break
+		}
+		end += len("/" + s)
+		prefixes = append(prefixes, path.Value[:end])
+	}
+	return prefixes
 }
 
 func segmentVariable(depth int) conf.Expression {
@@ -102,7 +108,7 @@ func (m *builder) list(of []routes.Candidate, next conf.Argument) conf.Argument 
 	for _, c := range of {
 		rows = append(rows, conf.Row(source.expression(c.Match), m.value(c)))
 	}
-	variable := m.variable(of)
+	variable := m.variable()
 	m.block = append(m.block, conf.Map(m.text(source), variable, rows...))
 	return variable
 }
