@@ -28,7 +28,7 @@ import (
 )
 
 // secret returns a Secret with a self-signed certificate for a key.
-func secret(t *testing.T, private, public any) *corev1.Secret {
+func secret(t testing.TB, private, public any) *corev1.Secret {
 	t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"shop.example.com"}}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
@@ -113,6 +113,12 @@ func TestCertificate(t *testing.T) {
 // is accepted can be read again.
 func FuzzCheckKey(f *testing.F) {
 	f.Add([]byte("-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n"))
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	good := secret(f, key, key.Public())
+	f.Add(slices.Concat(good.Data["tls.crt"], good.Data["tls.key"]))
 	f.Add([]byte("-----BEGIN RSA PRIVATE KEY-----\nMAYCAQACAQA=\n-----END RSA PRIVATE KEY-----\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		_ = gateways.CheckKey(text)
