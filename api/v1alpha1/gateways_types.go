@@ -16,7 +16,8 @@ type Gateways struct {
 
 	// ports is the range of the ports on which the pods listen for Gateways. Each port of each Gateway takes one of
 	// them. If from of allowedNamespaces is not Same, the Gateways of one namespace get at most a quarter of the ports.
-	// Clients never see these ports: the Service of a Gateway has the port that the listener names.
+	// Clients never see these ports: the Service of a Gateway has the port that the listener names. The NetworkPolicies of
+	// the chart must allow them (networkPolicy.gatewayPorts).
 	// +optional
 	// +kubebuilder:default={from: 20000, to: 20999}
 	Ports PortRange `json:"ports,omitempty"`
