@@ -139,18 +139,24 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	result := gateways.Decide(state)
 	if cacheNode != nil {
 		r.Exchange.keepRefused(request.NamespacedName, state.Refused, result.Refused)
-		if err := r.deliver(ctx, cacheNode, state, result); err != nil {
-			unserved = errors.Join(unserved, err)
-		} else { // the pods wait for the certificates of the listeners
+		undelivered := r.deliver(ctx, cacheNode, state, result)
+		if undelivered != nil { // other listeners need not wait for these certificates
+			result.Table = result.Table.WithoutCertificates(func(id string) bool { return !state.HasDelivered(id) })
+		}
+		if !isStale(undelivered) {
 			r.Exchange.setTable(request.NamespacedName, result.Table)
 		}
+		unserved = errors.Join(unserved, undelivered)
 	}
 	err = errors.Join(unserved, r.writeStatuses(ctx, state, result))
-	if errors.Is(err, apply.ErrStale) || apierrors.IsConflict(err) {
+	if isStale(err) {
 		return reconcile.Result{RequeueAfter: lateDelay}, nil
 	}
 	return reconcile.Result{}, err
 }
+
+// isStale returns true if a write failed because the cache does not contain the last write yet.
+func isStale(err error) bool { return errors.Is(err, apply.ErrStale) || apierrors.IsConflict(err) }
 
 // cacheNode returns a CacheNode; nil if it does not exist, or is being deleted.
 func (r *GatewayReconciler) cacheNode(

@@ -487,3 +487,35 @@ func TestCertificateOfAGateway(t *testing.T) {
 		return ""
 	})
 }
+
+// TestTakenCertificates checks that a certificate that cannot be delivered keeps only its own listener from the pods. The
+// Secret for it has the operator's name, but belongs to somebody else.
+func TestTakenCertificates(t *testing.T) {
+	t.Parallel()
+	o := gatewayOperator(t)
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: naming.Certificates("edge", 0), Namespace: "default"}}
+	must(t, o.client.Create(context.Background(), foreign))
+	o.apply(strings.Replace(aGateway, "listeners: [", "listeners: [{name: https, port: 443, protocol: HTTPS, "+
+		"tls: {certificateRefs: [{name: web}]}}, ", 1))
+	chain, key := selfSigned(t)
+	must(t, o.client.Create(context.Background(), &corev1.Secret{
+		ObjectMeta: team("web"), Type: corev1.SecretTypeTLS, Data: map[string][]byte{"tls.crt": chain, "tls.key": key},
+	}))
+	cacheNode := o.create(aFleet)
+	serves := func(want string) {
+		t.Helper()
+		o.eventually(func() string {
+			var got []string
+			for _, l := range o.table(cacheNode).Listeners {
+				got = append(got, l.Name)
+			}
+			if strings.Join(got, " ") != want {
+				return fmt.Sprintf("the listeners %v are served, want %s", got, want)
+			}
+			return ""
+		})
+	}
+	serves("http")
+	must(t, o.client.Delete(context.Background(), foreign))
+	serves("https http")
+}

@@ -50,6 +50,11 @@ type State struct {
 	Addresses map[types.NamespacedName][]string
 }
 
+// HasDelivered returns true if the Secrets from which the pods get certificates contain the one with the given ID.
+func (s State) HasDelivered(id string) bool {
+	return slices.ContainsFunc(s.Delivered, func(slot map[string][]byte) bool { return slot[id] != nil })
+}
+
 // Namespace contains the properties of a namespace that matter to Gateways and routes.
 type Namespace struct {
 	UID    types.UID

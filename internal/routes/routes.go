@@ -46,6 +46,14 @@ func (l Listener) Door() Door {
 	return Door{l.Gateway, l.Name, l.Port, l.PodPort, l.Host, l.Certificate}
 }
 
+// WithoutCertificates returns the table without the listeners whose certificate is missing.
+func (t Table) WithoutCertificates(isMissing func(id string) bool) Table {
+	t.Listeners = slices.DeleteFunc(slices.Clone(t.Listeners), func(l Listener) bool {
+		return l.Certificate != "" && isMissing(l.Certificate)
+	})
+	return t
+}
+
 // Attachment is a route that is attached to a listener.
 type Attachment struct {
 	// Route is the ID of the route.
