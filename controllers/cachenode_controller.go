@@ -58,6 +58,8 @@ type CacheNodeReconciler struct {
 	Exchange *GatewayExchange
 	// Cluster contains the settings that are the same for every CacheNode.
 	Cluster Cluster
+	// Endpoints is true if EndpointSlices can be read. Without them, requests to a headless Service go to its target port.
+	Endpoints bool
 	// Clock returns the time for decisions; nil means the real clock.
 	Clock clock.PassiveClock
 	// Concurrency is the number of CacheNodes that are reconciled at the same time; 0 means 1. Only one worker at a time

@@ -54,7 +54,7 @@ func (r *GatewayReconciler) watches(namespace string) bool { return watches(r.Wa
 // readBackends adds the Services to which routes may refer. A Service in a namespace that the operator does not watch
 // counts as missing.
 func (r *GatewayReconciler) readBackends(ctx context.Context, state *gateways.State) error {
-	from := services{cache: r.Backends, watched: r.Watched}
+	from := services{cache: r.Backends, watched: r.Watched, endpoints: true}
 	for _, name := range state.Backends() {
 		service, found, err := from.get(ctx, name)
 		if err != nil {

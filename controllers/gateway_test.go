@@ -488,8 +488,8 @@ func TestCertificateOfAGateway(t *testing.T) {
 	})
 }
 
-// TestTakenCertificates checks that a certificate that cannot be delivered keeps only its own listener from the pods. The
-// Secret for it has the operator's name, but belongs to somebody else.
+// TestTakenCertificates checks that a certificate that cannot be delivered keeps only its own listener from the pods.
+// The Secret for it has the operator's name, but belongs to somebody else.
 func TestTakenCertificates(t *testing.T) {
 	t.Parallel()
 	o := gatewayOperator(t)

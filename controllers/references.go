@@ -294,9 +294,13 @@ func (r *CacheNodeReconciler) referenceSources(references cache.Cache) (sources 
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[discoveryv1.LabelServiceName]}
 	}
 	other := predicate.Funcs{UpdateFunc: isOtherBackend}
-	return append(sources,
-		source.Kind[client.Object](references, &corev1.Service{}, referrers("Service", client.ObjectKeyFromObject), other),
-		source.Kind[client.Object](references, &discoveryv1.EndpointSlice{}, referrers("Service", byLabel), other))
+	sources = append(sources,
+		source.Kind[client.Object](references, &corev1.Service{}, referrers("Service", client.ObjectKeyFromObject), other))
+	if r.Endpoints {
+		sources = append(sources,
+			source.Kind[client.Object](references, &discoveryv1.EndpointSlice{}, referrers("Service", byLabel), other))
+	}
+	return sources
 }
 
 func (r *CacheNodeReconciler) referrers(

@@ -21,6 +21,8 @@ type services struct {
 	cache client.Reader
 	// watched are the namespaces whose objects can be read; none means all namespaces.
 	watched []string
+	// endpoints is true if EndpointSlices can be read.
+	endpoints bool
 }
 
 // byService is the name of the index of EndpointSlices by their Service.
@@ -43,7 +45,7 @@ func (s services) get(ctx context.Context, name types.NamespacedName) (of gatewa
 	} else if err != nil {
 		return of, false, err
 	}
-	if gateways.IsHeadless(service) {
+	if s.endpoints && gateways.IsHeadless(service) {
 		if err := s.cache.List(ctx, endpoints, client.InNamespace(name.Namespace),
 			client.MatchingFields{byService: name.Name}); err != nil {
 			return of, false, err

@@ -44,13 +44,20 @@ const (
 // SetupWithManager adds the reconciler to the manager. referred is a separate cache for the objects to which CacheNodes
 // and routes refer; see [StripReference]. Unlike the manager's cache, referred has no label selector.
 func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, referred cache.Cache) error {
-	if err := errors.Join(indexReferences(mgr), indexInstances(mgr), indexServices(referred)); err != nil {
+	if err := errors.Join(indexReferences(mgr), indexInstances(mgr)); err != nil {
 		return err
+	}
+	if r.Endpoints {
+		if err := indexServices(referred); err != nil {
+			return err
+		}
 	}
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	r.references = references{live: r.Live, services: services{cache: referred, watched: r.Cluster.Namespaces}}
+	r.references = references{live: r.Live, services: services{
+		cache: referred, watched: r.Cluster.Namespaces, endpoints: r.Endpoints,
+	}}
 	r.began = sync.OnceValue(r.Clock.Now)
 	r.rendered = lru.New(renderings)
 	r.late = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lateDelay, latestDelay)

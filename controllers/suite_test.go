@@ -188,7 +188,7 @@ func startOperatorAt(
 		Live:   mgr.GetAPIReader(),
 		Events: told{mgr.GetEventRecorder("cachenode-operator"), o.requests},
 		Agents: agents.New(clock, o.queues.ofAgents(clock)),
-		Clock:  clock,
+		Clock:  clock, Endpoints: true,
 		Cluster: Cluster{
 			Domain: "cluster.local", Policy: policy,
 			Images: manifest.Images{Agent: "localhost/cachenode-operator:test", Nginx: v1alpha1.DefaultImage},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -39,6 +40,18 @@ func restartWhen(mgr ctrl.Manager, read func(context.Context) error, problem err
 			}
 		}
 	}))
+}
+
+// setupEndpoints returns true if EndpointSlices can be read. An older role does not allow it.
+func setupEndpoints(mgr ctrl.Manager, watched []string) (readable bool, err error) {
+	read := func(ctx context.Context) error {
+		return readAll(ctx, mgr.GetAPIReader(), watched, &discoveryv1.EndpointSliceList{})
+	}
+	if problem := read(context.Background()); problem != nil {
+		return false, restartWhen(mgr, read, problem,
+			"requests to a headless Service go to its target port: let the operator read EndpointSlices")
+	}
+	return true, nil
 }
 
 // readAll checks that the operator can list kinds in the namespaces; an empty list means all namespaces.

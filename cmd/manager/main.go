@@ -207,6 +207,10 @@ func run(o options, config *rest.Config) error {
 		return err
 	}
 	watched := list(o.watchNamespaces)
+	endpoints, err := setupEndpoints(mgr, watched)
+	if err != nil {
+		return err
+	}
 	exchange, err := setupGateways(mgr, references, policy.ClusterDomain, caches.DefaultNamespaces, watched)
 	if err != nil {
 		return err
@@ -217,7 +221,7 @@ func run(o options, config *rest.Config) error {
 		Events: mgr.GetEventRecorder("cachenode-operator"),
 		Agents: agents.New(clock.RealClock{}, nil), Exchange: exchange,
 
-		Concurrency: o.concurrency,
+		Concurrency: o.concurrency, Endpoints: endpoints,
 		Cluster: controllers.Cluster{
 			Version: version,
 			Domain:  policy.ClusterDomain, Resolvers: resolvers,

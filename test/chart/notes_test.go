@@ -53,9 +53,9 @@ func TestNotes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.Command(os.Getenv("HELM"), "install", "test", "../../charts/cachenode-operator", "--namespace", "test",
-		"--dry-run=server", "--kubeconfig", kubeconfig, "--set", "crds.install=false,networkPolicy.enabled=true,networkPolicy.cacheNamespaces={test}",
-	).CombinedOutput()
+	const values = "crds.install=false,networkPolicy.enabled=true,networkPolicy.cacheNamespaces={test}"
+	out, err := exec.Command(os.Getenv("HELM"), "install", "test", "../../charts/cachenode-operator",
+		"--namespace", "test", "--dry-run=server", "--kubeconfig", kubeconfig, "--set", values).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
