@@ -10,8 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/cachenode/cachenode-operator/controllers"
 )
 
 // kindsInterval is the time between two checks whether a missing kind can be read.
@@ -42,16 +45,29 @@ func restartWhen(mgr ctrl.Manager, read func(context.Context) error, problem err
 	}))
 }
 
-// setupEndpoints returns true if EndpointSlices can be read. An older role does not allow it.
-func setupEndpoints(mgr ctrl.Manager, watched []string) (readable bool, err error) {
+// setupReferences adds the cache of the objects to which CacheNodes and routes refer. endpoints is true if
+// EndpointSlices can be read. An older role does not allow it.
+func setupReferences(
+	mgr ctrl.Manager, namespaces map[string]cache.Config, watched []string,
+) (references cache.Cache, endpoints bool, err error) {
+	references, err = cache.New(mgr.GetConfig(), cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		DefaultTransform: controllers.StripReference, DefaultNamespaces: namespaces,
+	})
+	if err == nil {
+		err = mgr.Add(references)
+	}
+	if err != nil {
+		return nil, false, err
+	}
 	read := func(ctx context.Context) error {
 		return readAll(ctx, mgr.GetAPIReader(), watched, &discoveryv1.EndpointSliceList{})
 	}
 	if problem := read(context.Background()); problem != nil {
-		return false, restartWhen(mgr, read, problem,
+		return references, false, restartWhen(mgr, read, problem,
 			"requests to a headless Service go to its target port: let the operator read EndpointSlices")
 	}
-	return true, nil
+	return references, true, nil
 }
 
 // readAll checks that the operator can list kinds in the namespaces; an empty list means all namespaces.

@@ -196,18 +196,8 @@ func run(o options, config *rest.Config) error {
 			return err
 		}
 	}
-	references, err := cache.New(config, cache.Options{
-		Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		DefaultTransform: controllers.StripReference, DefaultNamespaces: caches.DefaultNamespaces,
-	})
-	if err != nil {
-		return err
-	}
-	if err := mgr.Add(references); err != nil {
-		return err
-	}
 	watched := list(o.watchNamespaces)
-	endpoints, err := setupEndpoints(mgr, watched)
+	references, endpoints, err := setupReferences(mgr, caches.DefaultNamespaces, watched)
 	if err != nil {
 		return err
 	}
