@@ -16,6 +16,7 @@ import (
 // setupGateways adds the controllers of GatewayClasses and Gateways, and returns their exchange with the controller of
 // CacheNodes. It returns nil if the kinds of the Gateway API are missing, or if the operator lacks permission to read
 // them. The operator then still manages CacheNodes. ReferenceGrants may be missing although the other kinds are there.
+// backends is the cache of setupReferences.
 func setupGateways(
 	mgr ctrl.Manager, backends cache.Cache, clusterDomain string, namespaces map[string]cache.Config, watched []string,
 ) (*controllers.GatewayExchange, error) {
