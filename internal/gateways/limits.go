@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -25,8 +24,8 @@ const (
 	// each row, which takes about 2 KiB of memory.
 	maxRowBytes = 6 << 20
 	rowBytes    = 128
-	// maxVariables limits the number of nginx's variables for the conditions of matches. Each request to any host needs 16
-	// bytes for each of nginx's variables.
+	// maxVariables limits the number of nginx's variables for matches. Each request to any host needs 16 bytes for each of
+	// nginx's variables.
 	maxVariables = 4 << 10
 	// maxBackends limits the number of backends, which count once for each route. nginx has two shared memory zones for
 	// each backend, and the agent looks up its name.
@@ -36,6 +35,9 @@ const (
 	maxCertificateBytes = 12 << 20
 	// shares is the number of namespaces that can use up all room together. So one team cannot use up the room of all.
 	shares = 4
+	// times is how much more than its share of routes and of rows a namespace may have, accepted or not. The decision
+	// about them takes time.
+	times = 4
 
 	// reasonNoRoom is the reason of the condition Accepted for a route or a listener that exceeds the limits of the
 	// CacheNode. The Gateway API defines no reason for this case.
@@ -45,8 +47,8 @@ const (
 // newRoom returns the room of a fleet, of which nothing is used.
 func newRoom(fleet Fleet) *room {
 	return &room{
-		fleet: fleet, of: map[string]use{}, hashes: map[hashed]map[string]bool{}, cased: map[ownPath]string{},
-		certificates: map[owned]bool{},
+		fleet: fleet, of: map[string]use{}, hashes: map[hashed]map[string]bool{}, plan: routemap.NewPlan(),
+		planned: map[string]int{}, certificates: map[owned]bool{},
 	}
 }
 
@@ -58,8 +60,10 @@ type room struct {
 	of     map[string]use // by namespace
 	// hashes contains the keys of nginx's tables by namespace and hash.
 	hashes map[hashed]map[string]bool
-	// cased contains the paths with upper-case letters.
-	cased map[ownPath]string
+	// plan contains the routes that have room. planned is the size of the rows of all routes of a namespace for which a
+	// plan was made, also of those that were removed from it again.
+	plan    *routemap.Plan
+	planned map[string]int
 	// certificates are those that were counted already.
 	certificates map[owned]bool
 }
@@ -73,39 +77,20 @@ type hashed struct {
 	hash      uint64
 }
 
-// ownPath is a path of a namespace, in lower case.
-type ownPath struct{ namespace, lower string }
-
 // maxEqual is the maximum number of hosts and labels of hosts of one namespace that have the same hash in nginx. This
 // practically never happens by accident.
 const maxEqual = 4
 
 // collides returns a problem if too many hosts of a namespace would have the same hash. It notes the keys of a route
 // that is refused too; that does not matter to other routes.
-func (r *room) collides(route routes.Route, hosts map[*listener][]routes.Host) *problem {
+func (r *room) collides(namespace string, of map[routemap.Authority]bool) *problem {
 	seen := map[string]bool{}
-	for _, of := range hosts {
-		for _, h := range of {
-			for _, key := range routemap.HostKeys(h) {
-				seen[key] = true
-			}
+	for a := range of {
+		for _, key := range routemap.HostKeys(a) {
+			seen[key] = true
 		}
 	}
-	return r.note(route.Namespace, slices.Sorted(maps.Keys(seen)))
-}
-
-// differsInCase returns true if a path begins with the same segments as another path of the namespace, except for the
-// case of letters. Keys of maps cannot tell such paths apart. It notes the path, also of a route that is refused.
-func (r *room) differsInCase(namespace string, path routes.Path) (differs bool) {
-	for _, prefix := range routemap.Prefixes(path) {
-		if at := (ownPath{namespace, strings.ToLower(prefix)}); at.lower != prefix {
-			if had, ok := r.cased[at]; ok && had != prefix {
-				differs = true
-			}
-			r.cased[at] = prefix
-		}
-	}
-	return differs
+	return r.note(namespace, slices.Sorted(maps.Keys(seen)))
 }
 
 // note notes keys of a namespace. It returns a problem if too many keys of the namespace have the same hash.
@@ -137,7 +122,7 @@ func (u use) plus(more use) use {
 
 // takeListener uses room for a listener of a Gateway. If there is not enough, it returns a problem and uses nothing.
 func (r *room) takeListener(namespace string, l routes.Listener) *problem {
-	if problem := r.note(namespace, routemap.HostKeys(l.Host)); problem != nil {
+	if problem := r.note(namespace, routemap.HostKeys(routemap.Authority{Port: l.PodPort, Host: l.Host})); problem != nil {
 		return problem
 	}
 	l.Attached = []routes.Attachment{{}} // the list is larger than an empty one
@@ -159,15 +144,57 @@ func (r *room) takeCertificate(namespace, id string, text []byte) *problem {
 // takeRoute uses room for a route that is attached to the given listeners. If there is not enough, it returns a problem
 // and uses nothing.
 func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) *problem {
-	u := r.sizeOf(route)
-	matches, conditional, backends := 0, 0, map[string]bool{}
-	conditions := map[string]bool{}
+	u, matches := r.sizeOf(route), 0
+	u.routes, u.backends, u.variables = 1, len(backendsOf(route)), len(conditionsOf(route))
 	for _, rule := range route.Rules {
 		for _, m := range rule.Matches {
 			matches += rowBytes*(1+len(m.Headers)+len(m.Query)) + len(encode(m))
-			if !routemap.IsKey(m) || r.differsInCase(route.Namespace, m.Path) {
-				conditional++
-			}
+		}
+	}
+	authorities := map[routemap.Authority]bool{}
+	for l, of := range hosts {
+		u.rowBytes += len(of) * matches
+		for _, h := range of {
+			authorities[routemap.Authority{Port: l.podPort, Host: h}] = true
+		}
+	}
+	if problem := r.check(route.Namespace, u); problem != nil {
+		return problem // before the attachments and the plan, which may be very large, are measured
+	}
+	if problem := r.collides(route.Namespace, authorities); problem != nil {
+		return problem
+	}
+	for _, of := range hosts {
+		u = u.plus(r.sizeOf(routes.Attachment{Route: route.ID(), Hosts: of}))
+	}
+	if r.planned[route.Namespace] += u.rowBytes; r.planned[route.Namespace] > times*maxRowBytes/shares {
+		return problemf(reasonNoRoom, "CacheNode %s considers no more matches of namespace %s: there are too many in older "+
+			"routes, accepted or not", r.fleet, route.Namespace)
+	}
+	u.variables += r.plan.Add(route, authorities)
+	problem := r.take(route.Namespace, u)
+	if problem != nil {
+		r.plan.Undo()
+	}
+	return problem
+}
+
+// backendsOf returns the names of a route's backends.
+func backendsOf(r routes.Route) map[string]bool {
+	names := map[string]bool{}
+	for _, rule := range r.Rules {
+		for _, b := range rule.Backends {
+			names[b.Name] = true
+		}
+	}
+	return names
+}
+
+// conditionsOf returns the headers and arguments in the matches of a route, each with its value.
+func conditionsOf(r routes.Route) map[string]bool {
+	conditions := map[string]bool{}
+	for _, rule := range r.Rules {
+		for _, m := range rule.Matches {
 			for _, h := range m.Headers {
 				conditions["header "+h.Name+" "+h.Value] = true
 			}
@@ -175,25 +202,8 @@ func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) 
 				conditions["argument "+q.Name+" "+q.Value] = true
 			}
 		}
-		for _, b := range rule.Backends {
-			backends[b.Name] = true
-		}
 	}
-	u.routes, u.backends, u.variables = 1, len(backends), len(conditions)
-	for _, of := range hosts {
-		u.rowBytes += len(of) * matches
-		u.variables += len(of) * conditional
-	}
-	if problem := r.check(route.Namespace, u); problem != nil {
-		return problem // before the attachments, which may be very large, are measured
-	}
-	if problem := r.collides(route, hosts); problem != nil {
-		return problem
-	}
-	for _, of := range hosts {
-		u = u.plus(r.sizeOf(routes.Attachment{Route: route.ID(), Hosts: of}))
-	}
-	return r.take(route.Namespace, u)
+	return conditions
 }
 
 // sizeOf returns the size of an entry of the table, with a comma after it.
@@ -213,7 +223,6 @@ func encode(value any) []byte {
 // tooMany returns a problem if a namespace already has very many routes that name a Gateway of the fleet, accepted or
 // not. The decision about each of them takes time.
 func (r *room) tooMany(considered int) *problem {
-	const times = 4
 	if most := times * r.fleet.MaxRoutesPerNamespace; considered >= most {
 		return problemf(reasonNoRoom, "CacheNode %s considers only the %d oldest routes of a namespace, accepted or not: "+
 			"see its spec.gateways.maxRoutesPerNamespace", r.fleet, most)
@@ -254,7 +263,7 @@ func (r *room) exceeds(namespace string, own, all use) string {
 		{"bytes of routes and listeners", own.bytes, all.bytes, maxTableBytes},
 		{"bytes of routes and listeners, compressed,", own.packed, all.packed, maxPackedBytes},
 		{"bytes of matches, counted for each host of each listener,", own.rowBytes, all.rowBytes, maxRowBytes},
-		{"conditions of matches, counted for each host of each listener,", own.variables, all.variables, maxVariables},
+		{"nginx variables for matches", own.variables, all.variables, maxVariables},
 		{"backends, counted for each route,", own.backends, all.backends, maxBackends},
 		{"bytes of certificates", own.certificates, all.certificates, maxCertificateBytes},
 	} {

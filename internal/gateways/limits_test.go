@@ -62,7 +62,7 @@ func crowded(r *rand.Rand) gateways.State {
 				route.Spec.Hostnames = append(route.Spec.Hostnames, host(j))
 			}
 			for range r.IntN(16) + 1 {
-				path := "/" + strings.Repeat("p", r.IntN(500))
+				path := []string{"/", "/P/", "/%20/", "/a/b/c/d/e/f/g/h/"}[r.IntN(4)] + strings.Repeat("p", r.IntN(500))
 				match := gw.HTTPRouteMatch{Path: &gw.HTTPPathMatch{Value: &path}}
 				route.Spec.Rules = append(route.Spec.Rules, gw.HTTPRouteRule{Matches: slices.Repeat(
 					[]gw.HTTPRouteMatch{match}, r.IntN(8)+1)})
@@ -172,22 +172,32 @@ func TestManyRoutes(t *testing.T) {
 	}
 }
 
-// TestRoomForConditions checks that one team cannot make all requests expensive by conditions, and that paths alone are
-// no conditions.
-func TestRoomForConditions(t *testing.T) {
+// TestRoomForMaps checks that one team cannot make all requests expensive by matches that keys of maps cannot compare.
+func TestRoomForMaps(t *testing.T) {
 	t.Parallel()
 	get := gw.HTTPMethodGet
+	const anyHost = "h%d.example.com"
 	for name, tt := range map[string]struct {
+		host  string
 		match func(i int) gw.HTTPRouteMatch
 		want  int
 	}{
-		"methods":   {func(int) gw.HTTPRouteMatch { return gw.HTTPRouteMatch{Method: &get} }, 64},
-		"paths":     {func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/a.b/C-", i)) }, 150},
-		"odd paths": {func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/a%20b/", i)) }, 64},
-		"case":      {func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/", i/2, []string{"/Ab", "/AB/c"}[i%2])) }, 128},
-		"headers": {func(i int) gw.HTTPRouteMatch {
+		"methods": {anyHost, func(i int) gw.HTTPRouteMatch {
+			return gw.HTTPRouteMatch{Path: at(fmt.Sprint("/p-", i)).Path, Method: &get}
+		}, 64},
+		"methods of one path": {anyHost, func(int) gw.HTTPRouteMatch { return gw.HTTPRouteMatch{Method: &get} }, 150},
+		"paths":               {anyHost, func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/a.b/C-", i)) }, 150},
+		"odd paths":           {anyHost, func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/", i, "/a%20b")) }, 64},
+		"long paths": {anyHost, func(i int) gw.HTTPRouteMatch {
+			return at(fmt.Sprint("/", i, "/2/3/4/5/6/7/8/9"))
+		}, 64},
+		"case": {anyHost, func(i int) gw.HTTPRouteMatch {
+			return at(fmt.Sprint("/", i/2, []string{"/Ab", "/AB/c"}[i%2]))
+		}, 128},
+		"headers": {anyHost, func(i int) gw.HTTPRouteMatch {
 			return gw.HTTPRouteMatch{Headers: []gw.HTTPHeaderMatch{{Name: "X-A", Value: fmt.Sprint(i)}}}
-		}, 32},
+		}, 60},
+		"wildcards": {"*.h%d.example.com", func(i int) gw.HTTPRouteMatch { return at(fmt.Sprint("/", i)) }, 146},
 	} {
 		s := state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, "+
 			"allowedRoutes: {namespaces: {from: All}}}]}")
@@ -195,15 +205,97 @@ func TestRoomForConditions(t *testing.T) {
 		for i := range 150 {
 			r := gw.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("r%03d", i)}}
 			r.Spec.ParentRefs = []gw.ParentReference{{Name: "main", Namespace: new(gw.Namespace("edge"))}}
-			r.Spec.Hostnames = []gw.Hostname{gw.Hostname(fmt.Sprintf("h%d.example.com", i))}
+			r.Spec.Hostnames = []gw.Hostname{gw.Hostname(fmt.Sprintf(tt.host, i))}
 			for j := range 16 {
 				r.Spec.Rules = append(r.Spec.Rules, gw.HTTPRouteRule{Matches: []gw.HTTPRouteMatch{tt.match(16*i + j)}})
 			}
 			s.HTTPRoutes = append(s.HTTPRoutes, r)
 		}
-		if got := len(gateways.Decide(s).Table.Routes); got != tt.want {
-			t.Errorf("%s: %d routes, want %d", name, got, tt.want)
+		got := gateways.Decide(s)
+		if len(got.Table.Routes) != tt.want {
+			t.Errorf("%s: %d routes, want %d", name, len(got.Table.Routes), tt.want)
 		}
+		if p := got.Problems(); len(p) > 0 && !strings.Contains(p[0].Text, "nginx variables") {
+			t.Errorf("%s: %v", name, p[0])
+		}
+	}
+}
+
+// TestRefusedMatchesAreBounded checks that a team cannot make the decision long by routes that have no room, and that
+// these routes take nothing from another team.
+func TestRefusedMatchesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, "+
+		"allowedRoutes: {namespaces: {from: All}}}]}")
+	s.Fleet.MaxRoutes, s.Fleet.MaxRoutesPerNamespace = 1000, 200
+	add := func(namespace string, hosts int, matches ...gw.HTTPRouteMatch) {
+		r := gw.HTTPRoute{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: fmt.Sprintf("r%03d", len(s.HTTPRoutes)),
+			CreationTimestamp: metav1.Unix(int64(len(s.HTTPRoutes)), 0),
+		}}
+		r.Spec.ParentRefs = []gw.ParentReference{{Name: "main", Namespace: new(gw.Namespace("edge"))}}
+		for i := range hosts {
+			r.Spec.Hostnames = append(r.Spec.Hostnames, gw.Hostname(fmt.Sprintf("h%d.%s.example.com", i, r.Name)))
+		}
+		for of := range slices.Chunk(matches, 8) {
+			r.Spec.Rules = append(r.Spec.Rules, gw.HTTPRouteRule{Matches: of})
+		}
+		s.HTTPRoutes = append(s.HTTPRoutes, r)
+	}
+	var odd, mixed []gw.HTTPRouteMatch
+	for i := range 64 {
+		odd, mixed = append(odd, at(fmt.Sprint("/", i, "/%20"))), append(mixed, at(fmt.Sprint("/a/b/c/", i)))
+	}
+	add("team", 16, odd...) // takes all room for variables
+	for range 50 {
+		add("team", 16, append(mixed, odd[0])...)
+	}
+	add("other", 16, mixed...)
+	got := gateways.Decide(s)
+	reasons := map[string]int{}
+	for _, p := range got.Problems() {
+		for _, text := range []string{"nginx variables", "considers no more matches"} {
+			if strings.Contains(p.Text, text) {
+				reasons[text]++
+			}
+		}
+	}
+	if sum := reasons["nginx variables"] + reasons["considers no more matches"]; len(got.Table.Routes) != 2 ||
+		len(reasons) != 2 || sum != 50 {
+		t.Errorf("%d routes have room, want 2; the others are refused for %v", len(got.Table.Routes), reasons)
+	}
+}
+
+// TestNewerRoutesCostNothing checks that newer routes change nothing for older ones, and that routes without room
+// change nothing for others.
+func TestNewerRoutesCostNothing(t *testing.T) {
+	t.Parallel()
+	refused := 0
+	for seed := range uint64(4) {
+		s := crowded(rand.New(rand.NewPCG(seed, 1)))
+		all := gateways.Decide(s)
+		older, only := s, s
+		older.HTTPRoutes, only.HTTPRoutes = nil, nil
+		for _, r := range s.HTTPRoutes {
+			if r.CreationTimestamp.Unix() < 500 {
+				older.HTTPRoutes = append(older.HTTPRoutes, r)
+			}
+			if all.Parents[name(r.Namespace, r.Name)][0].Conditions[0].Reason != "NoRoom" {
+				only.HTTPRoutes = append(only.HTTPRoutes, r)
+			}
+		}
+		refused += len(s.HTTPRoutes) - len(only.HTTPRoutes)
+		for what, of := range map[string]gateways.State{"newer routes": older, "routes without room": only} {
+			got := gateways.Decide(of)
+			for at, parents := range got.Parents {
+				if diff := cmp.Diff(parents, all.Parents[at]); diff != "" {
+					t.Errorf("seed %d: %s change the status of %s:\n%s", seed, what, at, diff)
+				}
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("all routes had room")
 	}
 }
 

@@ -2,8 +2,6 @@ package routemap
 
 import (
 	"strings"
-
-	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
 const (
@@ -18,12 +16,6 @@ const (
 	hsize, maxChain = 10007, 100
 )
 
-// IsKey returns true for a match that keys of maps can compare: it has no condition other than its path, and no unusual
-// character in the path. Any other match can need a variable of its own for each host.
-func IsKey(m routes.Match) bool {
-	return m.Method == "" && len(m.Headers)+len(m.Query) == 0 && isKeyPath(m.Path.Value)
-}
-
 // isKeyPath returns true for a path that can be a part of a key.
 func isKeyPath(path string) bool {
 	for _, b := range []byte(path) {
@@ -32,6 +24,20 @@ func isKeyPath(path string) bool {
 		}
 	}
 	return true
+}
+
+// prefixes returns the first segment of a path, the first two segments, and so on, as long as they can be a part of a
+// key. It returns at most a given number of them.
+func prefixes(path string, most int) (list []string) {
+	for end := 0; len(list) < most && end < len(path); {
+		segment, _, _ := strings.Cut(path[end+1:], "/")
+		if segment == "" || !isKeyPath(segment) {
+			break
+		}
+		end += len("/" + segment)
+		list = append(list, path[:end])
+	}
+	return list
 }
 
 // keys are the keys of a map that contain paths. It is easy to find many paths with the same hash. The rows of all of
@@ -66,6 +72,17 @@ func (k *keys) take(key, text string) bool {
 	return true
 }
 
+// has returns true if a text has the key.
+func (k *keys) has(key, text string) bool { return k.texts[key] == text }
+
+// drop removes a key.
+func (k *keys) drop(key string) {
+	hash := Hash(key)
+	delete(k.texts, key)
+	k.chains[hash%hsize]--
+	k.bytes[hash] -= len(key) + rowBytes
+}
+
 // Hash returns nginx's hash of the key of a map (ngx_hash_key_lc).
 func Hash(key string) (sum uint64) {
 	for _, b := range []byte(strings.ToLower(key)) {
@@ -74,8 +91,8 @@ func Hash(key string) (sum uint64) {
 	return sum
 }
 
-// HostKeys returns the texts of a host that nginx uses as keys of tables: the host, and each of its labels. nginx
-// refuses a configuration in which too many of them have the same [Hash].
-func HostKeys(host routes.Host) []string {
-	return append(strings.Split(string(host), "."), string(host))
+// HostKeys returns the texts of a virtual host that nginx uses as keys of tables: the authority, the host, and each
+// label of the host. nginx refuses a configuration in which too many of them have the same [Hash].
+func HostKeys(a Authority) []string {
+	return append(strings.Split(string(a.Host), "."), string(a.Host), a.String())
 }

@@ -17,7 +17,6 @@ package routemap
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/routes"
@@ -29,7 +28,7 @@ const Rule = conf.Expression("$route_rule")
 
 // Maps returns the maps that define [Rule]. The function value returns the value of a candidate.
 func Maps(t routes.Table, value func(routes.Candidate) conf.Argument) conf.Block {
-	m := &builder{value: value, conditions: map[string]conf.Expression{}, shared: newShared()}
+	m := &builder{value: value, conditions: map[string]conf.Expression{}, shared: newShared(planOf(t))}
 	var ports conf.Block
 	seen := map[int32]bool{}
 	for _, l := range t.Listeners {
@@ -40,7 +39,7 @@ func Maps(t routes.Table, value func(routes.Candidate) conf.Argument) conf.Block
 		ports = append(ports, conf.Row(conf.Int(l.PodPort), m.hosts(l.PodPort, t.VirtualHosts(l.PodPort))))
 	}
 	m.block = append(m.block, conf.Map("$server_port", virtualHost, append(conf.Block{none()}, ports...)...))
-	return slices.Concat(m.block, m.shared.maps(), m.segments())
+	return slices.Concat(m.block, m.shared.maps(), paths(max(m.depth, m.shared.depth())))
 }
 
 // builder collects the maps.
@@ -49,15 +48,14 @@ type builder struct {
 	block conf.Block
 	// shared collects the rows that are not in block.
 	shared *shared
-	// ids is the number of virtual hosts with an ID. count is the number of maps with candidates. The names of variables
-	// contain it, so that they are unique.
-	ids, count int
+	// count is the number of maps with candidates. The names of variables contain it, so that they are unique.
+	count int
+	// depth is the number of segments by which candidates of a virtual host's own maps are divided.
+	depth int
 	// conditions contains the variable of each condition, by condition.
 	conditions map[string]conf.Expression
 	// joins is the number of maps that join conditions.
 	joins int
-	// depth is the number of path segments by which the candidates of a virtual host's own maps are divided.
-	depth int
 }
 
 // none returns the default of a map after which no other map comes.
@@ -74,14 +72,13 @@ func (m *builder) hosts(port int32, hosts []routes.VirtualHost) conf.Expression 
 	rows, other := conf.Block{conf.D("hostnames")}, none()
 	others := m.others(hosts)
 	for i, h := range hosts {
-		m.ids++
-		id := strconv.Itoa(m.ids)
-		m.share(id, "", 0, h.Candidates, others[i])
+		authority := Authority{port, h.Host}.String()
+		m.share(authority, "", 0, h.Candidates, others[i])
 		if h.Host == "" {
-			other = conf.D("default", conf.Literal(id))
+			other = conf.D("default", conf.Literal(authority))
 			continue
 		}
-		rows = append(rows, conf.Row(HostKey(h.Host), conf.Literal(id)))
+		rows = append(rows, conf.Row(HostKey(h.Host), conf.Literal(authority)))
 	}
 	variable := conf.Expression(fmt.Sprintf("$route_host_of_%d", port))
 	m.block = append(m.block, conf.Map("$host", variable, append(rows, other)...))
@@ -104,7 +101,7 @@ func (m *builder) others(hosts []routes.VirtualHost) []conf.Argument {
 			others[i] = own[h.Next]
 		}
 		if isNext[i] {
-			own[i] = m.own(hosts[i].Candidates, 0, others[i])
+			own[i] = m.own(hosts[i].Candidates, others[i])
 		}
 	}
 	return others
@@ -113,12 +110,12 @@ func (m *builder) others(hosts []routes.VirtualHost) []conf.Argument {
 // takesAll returns true if a virtual host has a candidate for all requests.
 func takesAll(h routes.VirtualHost) bool {
 	return slices.ContainsFunc(h.Candidates, func(c routes.Candidate) bool {
-		return c.Path == routes.Path{Value: "/"} && isForAll(c)
+		return c.Path == routes.Path{Value: "/"} && isForAll(c.Match)
 	})
 }
 
-// isForAll returns true if a candidate has no conditions other than the path.
-func isForAll(c routes.Candidate) bool { return c.Method == "" && len(c.Headers)+len(c.Query) == 0 }
+// isForAll returns true if a match has no conditions other than the path.
+func isForAll(m routes.Match) bool { return m.Method == "" && len(m.Headers)+len(m.Query) == 0 }
 
 // HostKey returns a host as the key of a map. It puts a backslash before a host that is also the name of a parameter of
 // the directive map.

@@ -14,14 +14,14 @@ import (
 // All virtual hosts share the maps of this file. With maps of its own for each virtual host, nginx would take longer to
 // read the configuration, and each request would need memory for all variables.
 //
-// A key of these maps is the ID of a virtual host with the first segments of a path. A row for n segments contains the
-// value for requests whose path begins with these segments. If a longer path has a row too, the row contains the
-// variable of the map for n+1 segments instead. If a request meets no row for n segments, it gets the value for n-1
-// segments.
+// A key of these maps is the authority of a virtual host with the first segments of a path. A row for n segments
+// contains the value for requests whose path begins with these segments. If a longer path has a row too, the row
+// contains the variable of the map for n+1 segments instead. If a request meets no row for n segments, it gets the
+// value for n-1 segments.
 const (
 	// maxDepth is the maximum number of segments in a key.
 	maxDepth = 8
-	// virtualHost is the ID of the virtual host that gets a request; "" if there is none.
+	// virtualHost is the authority of the virtual host that gets a request; "" if there is none.
 	virtualHost = conf.Expression("$route_host")
 	// cased is a mark in the keys of paths with upper-case letters. nginx ignores case when it looks up a key, so other
 	// maps compare the exact text of these paths.
@@ -31,7 +31,7 @@ const (
 // shared collects the rows of the shared maps.
 type shared struct {
 	// exact contains the rows for exact paths. prefixes contains the rows for the first n segments of paths, at position
-	// n. The rows for 0 segments contain only the ID of the virtual host.
+	// n. The rows for 0 segments contain only the authority of the virtual host.
 	exact    *level
 	prefixes []*level
 }
@@ -44,14 +44,14 @@ type level struct {
 	rows, otherwise map[string]conf.Argument
 }
 
-func newLevel() *level {
-	return &level{keys: newKeys(), rows: map[string]conf.Argument{}, otherwise: map[string]conf.Argument{}}
+func newLevel(of *keys) *level {
+	return &level{keys: of, rows: map[string]conf.Argument{}, otherwise: map[string]conf.Argument{}}
 }
 
-func newShared() *shared {
-	s := &shared{exact: newLevel()}
-	for range maxDepth + 1 {
-		s.prefixes = append(s.prefixes, newLevel())
+func newShared(p *Plan) *shared {
+	s := &shared{exact: newLevel(p.exact)}
+	for _, of := range p.prefixes {
+		s.prefixes = append(s.prefixes, newLevel(of))
 	}
 	return s
 }
@@ -64,18 +64,13 @@ func key(host, path string) string {
 	return host + path
 }
 
-// takes returns true if a path of a virtual host can be a key.
-func (l *level) takes(host, path string) bool {
-	return isKeyPath(path) && l.take(key(host, path), path)
-}
-
 // share adds rows for the candidates of a virtual host whose paths begin with the given path, which has depth segments.
 // The candidates are in the order of precedence. next is the value for a request that matches none of the candidates.
 func (m *builder) share(host, path string, depth int, of []routes.Candidate, next conf.Argument) {
-	here, below := m.divide(host, path, depth, of)
+	here, below := m.divide(host, depth, of)
 	exact := map[string][]routes.Candidate{}
 	here = slices.DeleteFunc(here, func(c routes.Candidate) bool {
-		is := c.Path.Exact && m.shared.exact.takes(host, c.Path.Value)
+		is := c.Path.Exact && m.shared.exact.has(key(host, c.Path.Value), c.Path.Value)
 		if is {
 			exact[c.Path.Value] = append(exact[c.Path.Value], c)
 		}
@@ -98,29 +93,15 @@ func (m *builder) share(host, path string, depth int, of []routes.Candidate, nex
 }
 
 // divide divides candidates by their next segment. The result below contains the candidates by the path that ends with
-// this segment. The result here contains the candidates without such a segment. It also contains candidates with exact
-// paths only: they need no rows for their segments.
-func (m *builder) divide(host, path string, depth int, of []routes.Candidate) (
+// this segment. The result here contains the candidates without such a segment.
+func (m *builder) divide(host string, depth int, of []routes.Candidate) (
 	here []routes.Candidate, below map[string][]routes.Candidate,
 ) {
 	below = map[string][]routes.Candidate{}
-	if depth == maxDepth {
-		return slices.Clone(of), nil
-	}
-	next := func(c routes.Candidate) (longer string, ok bool) {
-		s, ok := segment(c.Path.Value, depth)
-		return path + "/" + s, ok
-	}
-	hasPrefix := map[string]bool{}
 	for _, c := range of {
-		longer, ok := next(c)
-		if ok && (!c.Path.Exact || !isKeyPath(c.Path.Value)) && m.shared.prefixes[depth+1].takes(host, longer) {
-			hasPrefix[longer] = true
-		}
-	}
-	for _, c := range of {
-		if longer, ok := next(c); ok && hasPrefix[longer] {
-			below[longer] = append(below[longer], c)
+		of := prefixes(c.Path.Value, depth+1)
+		if len(of) > depth && depth < maxDepth && m.shared.prefixes[depth+1].has(key(host, of[depth]), of[depth]) {
+			below[of[depth]] = append(below[of[depth]], c)
 		} else {
 			here = append(here, c)
 		}
@@ -134,7 +115,7 @@ func (m *builder) compare(
 	of []routes.Candidate, next conf.Argument, isMet func(routes.Path) bool,
 ) conf.Argument {
 	all := slices.IndexFunc(of, func(c routes.Candidate) bool {
-		return isMet(c.Path) && isForAll(c)
+		return isMet(c.Path) && isForAll(c.Match)
 	})
 	if all >= 0 {
 		of, next = of[:all], m.value(of[all])
@@ -149,17 +130,31 @@ func step(segments int) conf.Expression { return numbered("step", segments) }
 func otherwise(segments int) conf.Expression { return numbered("otherwise", segments) }
 
 // path returns the variable with the first segments of the path of a request; "" if the path has fewer segments. The
-// row that capture returns extracts them.
+// maps that paths returns extract them.
 func path(segments int) conf.Expression { return numbered("path", segments) }
 
-func capture(segments int) conf.Directive {
-	captured := fmt.Sprintf("captured_path_%d", segments)
-	return conf.Row(conf.Expression(fmt.Sprintf("~^(?<%s>(?:/[^/]*+){%d})", captured, segments)),
-		conf.Expression("$"+captured))
+// paths returns the maps that extract up to the given number of segments.
+func paths(segments int) (block conf.Block) {
+	for n := range segments {
+		captured := fmt.Sprintf("captured_path_%d", n+1)
+		block = append(block, conf.Map("$uri", path(n+1), none(), conf.Row(
+			conf.Expression(fmt.Sprintf("~^(?<%s>(?:/[^/]*+){%d})", captured, n+1)), conf.Expression("$"+captured))))
+	}
+	return block
 }
 
 func numbered(name string, segments int) conf.Expression {
 	return conf.Expression(fmt.Sprintf("$route_%s_%d", name, segments))
+}
+
+// depth returns the maximum number of segments for which there are rows.
+func (s *shared) depth() (segments int) {
+	for n, l := range s.prefixes {
+		if len(l.rows) > 0 {
+			segments = n
+		}
+	}
+	return segments
 }
 
 // maps returns the shared maps. They define [Rule].
@@ -168,12 +163,8 @@ func (s *shared) maps() conf.Block {
 	block = append(block, conf.Map(virtualHost, step(0), rowsOf(s.prefixes[0].rows, conf.Literal(""))...))
 	previous := s.prefixes[0]
 	source := virtualHost
-	for n, l := range s.prefixes[1:] {
-		if len(l.rows) == 0 {
-			break // no path with a row has more segments
-		}
+	for n, l := range s.prefixes[1 : s.depth()+1] {
 		block = append(block, conf.Map(source, otherwise(n), rowsOf(previous.otherwise, conf.Literal(""))...))
-		block = append(block, conf.Map("$uri", path(n+1), none(), capture(n+1)))
 		block = append(block, l.maps(strconv.Itoa(n+1), path(n+1), step(n+1), otherwise(n))...)
 		previous, source = l, numbered("key", n+1)
 	}

@@ -145,7 +145,8 @@ func TestRoutes(t *testing.T) {
 	t.Parallel()
 	out, errOut, err := run(t, fleet, "-f", "-")
 	for _, want := range []string{
-		"listen 20000 default_server", "shop.example.com 1;", "server shop.default.svc.cluster.local:8080 resolve;",
+		"listen 20000 default_server", "shop.example.com shop.example.com:20000;",
+		"server shop.default.svc.cluster.local:8080 resolve;",
 	} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("error %v, no %q in\n%s", err, want, out)
