@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,9 @@ import (
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=gatewayclasses.gateway.networking.k8s.io,verbs=get
 
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses,verbs=patch
+
+// versionInterval is the time after which the version of the Gateway API is read again.
+const versionInterval = 10 * time.Minute
 
 // GatewayClassReconciler writes the status of GatewayClasses: whether the CacheNode to which a class refers serves
 // Gateways. A class that Gateways name gets a finalizer, because these Gateways would lose their Services and addresses
@@ -92,7 +96,10 @@ func (r *GatewayClassReconciler) Reconcile(ctx context.Context, request reconcil
 	if apierrors.IsConflict(err) { // the cache does not contain the last write yet
 		return reconcile.Result{RequeueAfter: lateDelay}, nil
 	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	return reconcile.Result{RequeueAfter: versionInterval}, nil
 }
 
 // report writes the status of a class.

@@ -132,7 +132,8 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		if !known {
 			return reconcile.Result{}, nil // the first pass of the CacheNode causes a pass here
 		}
-		state.Served, state.Held = listening.served, r.Exchange.needed(request.NamespacedName)
+		state.Running = gateways.Running{Unknown: listening.unknown, Tables: slices.Collect(maps.Values(listening.running))}
+		state.Held = r.Exchange.needed(request.NamespacedName)
 		state.Refused = r.Exchange.refusedBy(request.NamespacedName)
 		unserved = r.serve(ctx, cacheNode, &state, listening.held)
 	}

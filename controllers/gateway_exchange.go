@@ -32,10 +32,12 @@ type GatewayExchange struct {
 	toCacheNodes, toGateways workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// listening describes the ports on which the pods of a CacheNode listen for Gateways.
+// listening describes what the pods of a CacheNode serve for Gateways.
 type listening struct {
-	// served are the listeners as all ready pods serve them.
-	served map[routes.Door]bool
+	// running are the tables that the ready pods serve, by revision. unknown is true if the revision of one of these pods
+	// is not known.
+	running map[string]routes.Table
+	unknown bool
 	// held contains the ports on which a pod may listen. Another Gateway must not get such a port.
 	held map[gateways.Port]int32
 	// certificates are the IDs of the certificates that a pod may need.
@@ -128,8 +130,9 @@ func (e *GatewayExchange) setListening(cacheNode types.NamespacedName, now liste
 	if !whole {
 		now.held = union(before.held, now.held)
 	}
-	if known && maps.Equal(before.served, now.served) && maps.Equal(before.held, now.held) &&
-		maps.Equal(before.certificates, now.certificates) {
+	revisions := func(l listening) []string { return slices.Sorted(maps.Keys(l.running)) }
+	if known && slices.Equal(revisions(before), revisions(now)) && before.unknown == now.unknown &&
+		maps.Equal(before.held, now.held) && maps.Equal(before.certificates, now.certificates) {
 		return
 	}
 	e.listening[cacheNode] = now

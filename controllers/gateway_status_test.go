@@ -68,23 +68,26 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestListensOn checks which listeners count as served: those of the revisions that all ready pods run.
+// TestListensOn checks which tables count as served: those of the revisions that ready pods run.
 func TestListensOn(t *testing.T) {
 	t.Parallel()
-	listener := func(port int32, host routes.Host) routes.Listener {
-		return routes.Listener{Gateway: "team/shop", Port: port, PodPort: 20000 + port, Host: host}
-	}
-	revision := func(id string, listeners ...routes.Listener) *agentapi.Revision {
-		return &agentapi.Revision{ID: id, Routes: routes.Table{Listeners: listeners}}
-	}
-	doors := func(listeners ...routes.Listener) map[routes.Door]bool {
-		served := map[routes.Door]bool{}
-		for _, l := range listeners {
-			served[l.Door()] = true
+	revision := func(id string, ports ...int32) *agentapi.Revision {
+		r := &agentapi.Revision{ID: id}
+		for _, port := range ports {
+			r.Routes.Listeners = append(r.Routes.Listeners, routes.Listener{
+				Gateway: "team/shop", Port: port, PodPort: 20000 + port,
+			})
 		}
-		return served
+		return r
 	}
-	first, second, other := listener(80, ""), listener(81, ""), listener(80, "a.example.com")
+	older, newer := revision("old", 80), revision("new", 80, 81)
+	running := func(of ...*agentapi.Revision) map[string]routes.Table {
+		tables := map[string]routes.Table{}
+		for _, r := range of {
+			tables[r.ID] = r.Routes
+		}
+		return tables
+	}
 	pod := func(name string, isReady bool) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if isReady {
@@ -93,27 +96,29 @@ func TestListensOn(t *testing.T) {
 		return p
 	}
 	for name, tt := range map[string]struct {
-		runs    map[string]string // the revision of each pod
-		unready string
-		served  map[routes.Door]bool
-		whole   bool
+		runs           map[string]string // the revision of each pod
+		unready        string
+		running        map[string]routes.Table
+		unknown, whole bool
 	}{
-		"all run the candidate":  {map[string]string{"a": "new", "b": "new"}, "", doors(first, second, other), true},
-		"one runs the candidate": {map[string]string{"a": "new", "b": "old"}, "", doors(first), true},
-		"an old pod, not ready":  {map[string]string{"a": "new", "b": "old"}, "b", doors(first, second, other), true},
-		"an unknown revision":    {map[string]string{"a": "new", "b": "older"}, "", doors(), false},
+		"all run the candidate":  {map[string]string{"a": "new", "b": "new"}, "", running(newer), false, true},
+		"one runs the candidate": {map[string]string{"a": "new", "b": "old"}, "", running(older, newer), false, true},
+		"an old pod, not ready":  {map[string]string{"a": "new", "b": "old"}, "b", running(newer), false, true},
+		"an unknown revision":    {map[string]string{"a": "new", "b": "older"}, "", running(newer), true, false},
+		"unknown, not ready":     {map[string]string{"a": "new", "b": "older"}, "b", running(newer), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := observed{offered: offered{stable: revision("old", first), candidate: revision("new", first, second, other)}}
+			o := observed{offered: offered{stable: older, candidate: newer}}
 			o.agents.byPod = map[string]agents.Observation{}
 			for name, id := range tt.runs {
 				o.pods = append(o.pods, pod(name, name != tt.unready))
 				o.agents.byPod[name] = agents.Observation{Report: agentapi.Report{Revision: id}}
 			}
 			got, whole := o.listensOn()
-			if diff := cmp.Diff(tt.served, got.served); diff != "" || whole != tt.whole {
-				t.Errorf("whole: %t, want %t; served (-want +got)\n%s", whole, tt.whole, diff)
+			if diff := cmp.Diff(tt.running, got.running); diff != "" || whole != tt.whole || got.unknown != tt.unknown {
+				t.Errorf("whole: %t, want %t; unknown: %t, want %t; running (-want +got)\n%s",
+					whole, tt.whole, got.unknown, tt.unknown, diff)
 			}
 			if len(got.held) != 2 {
 				t.Errorf("held ports are %v", got.held)

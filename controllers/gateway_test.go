@@ -129,13 +129,15 @@ func TestGateway(t *testing.T) {
 		"version": condition(class.Status.Conditions, "SupportedVersion"),
 		"gateway": condition(gateway.Status.Conditions, "Accepted"),
 		"route":   condition(route.Status.Parents[0].Conditions, "Accepted"),
+		"pods":    condition(route.Status.Parents[0].Conditions, "cachenode.io/Programmed"),
 		"refs":    condition(route.Status.Parents[0].Conditions, "ResolvedRefs"),
 		"routes":  fmt.Sprint(gateway.Status.Listeners[0].AttachedRoutes),
 		"address": gateway.Status.Addresses[0].Value,
 	}
 	want := map[string]string{
 		"class": "True Accepted", "version": "True SupportedVersion", "gateway": "True Accepted",
-		"route": "True Accepted", "refs": "True ResolvedRefs", "routes": "1", "address": service.Spec.ClusterIP,
+		"route": "True Accepted", "pods": "False Pending", "refs": "True ResolvedRefs",
+		"routes": "1", "address": service.Spec.ClusterIP,
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

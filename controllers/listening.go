@@ -103,7 +103,9 @@ func (r *CacheNodeReconciler) tellRefused(s scope, o observed, w wanted, done ro
 // listensOn returns the ports on which the pods listen for Gateways, and the certificates that they need, according to
 // the revisions that they run. whole is false if a pod runs a revision that the ConfigMap no longer contains.
 func (o observed) listensOn() (now listening, whole bool) {
-	now, whole = listening{held: map[gateways.Port]int32{}, certificates: map[string]bool{}}, true
+	now, whole = listening{
+		running: map[string]routes.Table{}, held: map[gateways.Port]int32{}, certificates: map[string]bool{},
+	}, true
 	tables := map[string]routes.Table{}
 	for _, revision := range []*agentapi.Revision{o.offered.stable, o.offered.candidate} {
 		if revision == nil {
@@ -117,19 +119,15 @@ func (o observed) listensOn() (now listening, whole bool) {
 	}
 	for i := range o.pods {
 		pod := &o.pods[i]
-		running, known := tables[o.agents.byPod[pod.Name].Report.Revision]
+		revision := o.agents.byPod[pod.Name].Report.Revision
+		running, known := tables[revision]
 		whole = whole && known
-		if !storage.IsReady(pod) || !pod.DeletionTimestamp.IsZero() {
-			continue
+		switch isReady := storage.IsReady(pod) && pod.DeletionTimestamp.IsZero(); {
+		case isReady && known:
+			now.running[revision] = running
+		case isReady:
+			now.unknown = true
 		}
-		serves := map[routes.Door]bool{}
-		for _, l := range running.Listeners {
-			serves[l.Door()] = true
-		}
-		if now.served == nil {
-			now.served = serves
-		}
-		maps.DeleteFunc(now.served, func(d routes.Door, _ bool) bool { return !serves[d] })
 	}
 	return now, whole
 }

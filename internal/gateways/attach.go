@@ -29,7 +29,7 @@ func (d *decision) attachRoutes() {
 	}
 }
 
-// attach attaches a route to the listeners that accept it, and writes its statuses.
+// attach attaches a route to the listeners that accept it.
 func (d *decision) attach(r *gw.HTTPRoute) {
 	parents, hosts := d.parentsOf(r)
 	if len(parents) == 0 {
@@ -51,14 +51,14 @@ func (d *decision) attach(r *gw.HTTPRoute) {
 			}
 		}
 	}
-	var statuses []gw.RouteParentStatus
-	for _, p := range parents {
-		statuses = append(statuses, gw.RouteParentStatus{
-			ParentRef: p.ref, ControllerName: Controller,
-			Conditions: compiled.conditions(firstOf(p.refused, compiled.refused), r.Generation),
-		})
-	}
-	d.result.Parents[nameOf(r)] = statuses
+	d.attached = append(d.attached, attached{compiled, r, parents})
+}
+
+// attached is a route that names Gateways of the fleet as its parents.
+type attached struct {
+	compiled
+	of      *gw.HTTPRoute
+	parents []parent
 }
 
 // parentsOf returns the references of a route to Gateways of the fleet, and the hosts for each listener that accepts
@@ -72,25 +72,28 @@ func (d *decision) parentsOf(r *gw.HTTPRoute) (parents []parent, hosts map[*list
 		switch {
 		case !ok || !isOwn:
 		case d.excluded[gateway] != nil:
-			parents = append(parents, parent{ref, d.excluded[gateway]})
+			parents = append(parents, parent{ref: ref, refused: d.excluded[gateway]})
 		case tooMany != nil:
 			parents = append(parents, parent{ref: ref})
 		default:
 			of, refused := hostsOf(ref, gateway, listeners, r)
+			serves := false
 			for l, accepted := range of {
 				hosts[l] = union(hosts[l], accepted)
+				serves = serves || l.serves()
 			}
-			parents = append(parents, parent{ref, refused})
+			parents = append(parents, parent{ref, refused, serves})
 		}
 	}
 	return parents, hosts
 }
 
 // parent is a reference of a route to a Gateway of the fleet. refused is the reason why the Gateway does not accept the
-// route; nil if it does.
+// route; nil if it does. serves is true if the pods serve one of the listeners to which the route is attached.
 type parent struct {
 	ref     gw.ParentReference
 	refused *problem
+	serves  bool
 }
 
 // hostsOf returns those of a Gateway's listeners that a reference selects. For each listener, it returns the hosts that

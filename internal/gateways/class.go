@@ -32,10 +32,14 @@ func ClassStatus(class *gw.GatewayClass, cacheNode *v1alpha1.CacheNode, version 
 		unsupported = problemf(gw.GatewayClassReasonUnsupportedVersion,
 			"the CustomResourceDefinitions of the Gateway API have version %s: install v1.5 or v1.6", version)
 	}
+	supported := unless(unsupported, gw.GatewayClassConditionStatusSupportedVersion, gw.GatewayClassReasonSupportedVersion,
+		class.Generation)
+	if version == "" {
+		supported.Status, supported.Reason = metav1.ConditionUnknown, "VersionUnknown"
+		supported.Message = "the version of the CustomResourceDefinitions of the Gateway API cannot be read"
+	}
 	status := gw.GatewayClassStatus{Conditions: []metav1.Condition{
-		unless(refused, gw.GatewayClassConditionStatusAccepted, gw.GatewayClassReasonAccepted, class.Generation),
-		unless(unsupported, gw.GatewayClassConditionStatusSupportedVersion, gw.GatewayClassReasonSupportedVersion,
-			class.Generation),
+		unless(refused, gw.GatewayClassConditionStatusAccepted, gw.GatewayClassReasonAccepted, class.Generation), supported,
 	}}
 	for _, f := range slices.Sorted(slices.Values(features)) {
 		status.SupportedFeatures = append(status.SupportedFeatures, gw.SupportedFeature{Name: f})

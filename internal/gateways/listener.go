@@ -3,7 +3,6 @@ package gateways
 import (
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -178,26 +177,6 @@ func conflicts(l *listener, all []*listener) *problem {
 		}
 	}
 	return nil
-}
-
-// conditions returns the conditions of the listener. served are the listeners as all ready pods serve them.
-func (l *listener) conditions(served map[routes.Door]bool) []metav1.Condition {
-	var missing *problem
-	switch {
-	case l.unresolved != nil && l.serves():
-		missing = problemf(gw.ListenerReasonInvalid, "see the other conditions; the pods still serve the listener")
-	case firstOf(l.refused, l.conflicted, l.unresolved) != nil:
-		missing = problemf(gw.ListenerReasonInvalid, "see the other conditions")
-	case !served[l.entry().Door()]:
-		missing = problemf(gw.ListenerReasonPending, "not all ready pods serve the listener yet")
-	}
-	refused, generation := firstOf(l.refused, l.conflicted), l.gateway.Generation
-	return []metav1.Condition{
-		unless(refused, gw.ListenerConditionAccepted, gw.ListenerReasonAccepted, generation),
-		ifAny(l.conflicted, gw.ListenerConditionConflicted, gw.ListenerReasonNoConflicts, generation),
-		unless(missing, gw.ListenerConditionProgrammed, gw.ListenerReasonProgrammed, generation),
-		unless(l.unresolved, gw.ListenerConditionResolvedRefs, gw.ListenerReasonResolvedRefs, generation),
-	}
 }
 
 // isNamed returns true if the listener matches the sectionName and the port of a reference to its Gateway. A field

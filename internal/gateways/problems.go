@@ -43,9 +43,10 @@ func problemsOf(kind string, object types.NamespacedName, part string, of []meta
 	for _, c := range of {
 		isBad := c.Status == metav1.ConditionFalse
 		switch c.Type {
-		case string(gw.GatewayConditionProgrammed):
+		case string(gw.GatewayConditionProgrammed), string(RouteConditionProgrammed):
 			continue
-		case string(gw.ListenerConditionConflicted), string(gw.RouteConditionPartiallyInvalid):
+		case string(gw.ListenerConditionConflicted), string(gw.RouteConditionPartiallyInvalid),
+			string(GatewayConditionIgnored):
 			isBad = c.Status == metav1.ConditionTrue
 		}
 		if isBad {

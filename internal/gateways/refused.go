@@ -33,7 +33,7 @@ func (d *decision) fallBack(c *compiled, hosts map[*listener][]routes.Host) {
 		c.refused = problemf(gw.RouteReasonUnsupportedValue, "nginx refuses the route: %s", f.Message)
 		return
 	}
-	c.route = *f.Good
+	c.route, c.fellBack = *f.Good, true
 	// The specification of the Gateway API defines how the message begins.
 	c.partial = problemf(gw.RouteReasonUnsupportedValue,
 		"Fall Back: nginx refuses the route: %s. The pods serve the last version that nginx accepted", f.Message)

@@ -24,6 +24,8 @@ type compiled struct {
 	// refused says why no rule can be served. partial says which rules are left out. unresolved says which backend
 	// cannot be used.
 	refused, partial, unresolved *problem
+	// fellBack is true if route is an earlier version, because nginx refuses the last one.
+	fellBack bool
 }
 
 // conditions returns the conditions of the route for a parent. refused is nil if the parent accepts the route.

@@ -42,8 +42,8 @@ type State struct {
 	Held      map[string]bool
 	// Ports maps each port of a Gateway to a port of the pods. A port of a Gateway without an entry is not served.
 	Ports map[Port]int32
-	// Served are the listeners as all ready pods serve them.
-	Served map[routes.Door]bool
+	// Running contains what the ready pods serve.
+	Running Running
 	// Refused are the routes that nginx has refused, by ID.
 	Refused map[string]Refused
 	// Addresses are the addresses of Gateways.
@@ -114,6 +114,7 @@ func Decide(s State) Result {
 	d.readListeners()
 	d.attachRoutes()
 	d.reportGateways()
+	d.reportRoutes()
 	used := map[string]bool{}
 	for _, id := range d.result.Table.Certificates() {
 		used[id] = true
@@ -132,7 +133,9 @@ type decision struct {
 	excluded map[types.NamespacedName]*problem
 	// listeners are the listeners of each Gateway of the fleet.
 	listeners map[types.NamespacedName][]*listener
-	room      *room
+	// attached are the routes that name Gateways of the fleet, the oldest first.
+	attached []attached
+	room     *room
 	// delivery contains the certificates that the pods get.
 	delivery *delivery
 	result   Result

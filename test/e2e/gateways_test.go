@@ -159,6 +159,19 @@ func gatewayIs(t *testing.T, team, condition, want string) string {
 	return kubectl(t, "", "get", "gateway", team, "-n", team, "-o", "jsonpath={.status.addresses[0].value}")
 }
 
+// routesAreProgrammed waits until the statuses of a team's routes say that all ready pods serve them.
+func routesAreProgrammed(t *testing.T, team string) {
+	t.Helper()
+	within(t, time.Minute, func() string {
+		got := kubectl(t, "", "get", "httproutes", "-n", team, "-o",
+			`jsonpath={.items[*].status.parents[*].conditions[?(@.type=="cachenode.io/Programmed")].status}`)
+		if got == "" || strings.Contains(got, "False") {
+			return kubectl(t, "", "get", "httproutes", "-n", team, "-o", "jsonpath={.items[*].status}")
+		}
+		return ""
+	})
+}
+
 // fetchFrom fetches objects that the origin marks as fresh through an address of a Gateway, by HTTP unless the address
 // has a scheme. tag is a part of their paths.
 func (s *suite) fetchFrom(t *testing.T, address, host, tag string) []report.Result {
@@ -205,7 +218,7 @@ func sharesFleet(t *testing.T, s *suite) {
 	if a == b {
 		t.Fatalf("both Gateways have the address %s", a)
 	}
-	s.answers(t, a, "www.example.com")
+	routesAreProgrammed(t, "team-a")
 	if diff := cmp.Diff(map[string]int{"MISS": 50}, caches(s.fetchFrom(t, a, "www.example.com", "team"))); diff != "" {
 		t.Errorf("the first requests of team A (-want +got)\n%s", diff)
 	}
