@@ -18,6 +18,9 @@ import (
 // check compares the responses to the loads with the purges, and reports the result.
 func (k *soak) check(t *testing.T) {
 	t.Helper()
+	if len(k.purges) == 0 {
+		t.Fatal("no purge was sent")
+	}
 	phases := []struct {
 		name string
 		at   func(*onePurge) time.Time
