@@ -20,6 +20,7 @@ func (d *decision) attachRoutes() {
 	for i := range all {
 		d.attach(&all[i])
 	}
+	d.result.Table.Unkeyed = d.room.unkeyed
 	for i := range d.Gateways {
 		for _, l := range d.listeners[nameOf(&d.Gateways[i])] {
 			if l.serves() {

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	gw "sigs.k8s.io/gateway-api/apis/v1"
-
 	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
@@ -47,7 +45,7 @@ const (
 // newRoom returns the room of a fleet, of which nothing is used.
 func newRoom(fleet Fleet) *room {
 	return &room{
-		fleet: fleet, of: map[string]use{}, hashes: map[hashed]map[string]bool{}, plan: routemap.NewPlan(),
+		fleet: fleet, of: map[string]use{}, hashes: newHashes(), plan: routemap.NewPlan(),
 		planned: map[string]int{}, certificates: map[owned]bool{},
 	}
 }
@@ -58,11 +56,12 @@ type room struct {
 	packer packer
 	total  use
 	of     map[string]use // by namespace
-	// hashes contains the keys of nginx's tables by namespace and hash.
-	hashes map[hashed]map[string]bool
-	// plan contains the routes that have room. planned is the size of the rows of all routes of a namespace for which a
-	// plan was made, also of those that were removed from it again.
+	hashes hashes
+	// plan contains the routes that have room, and unkeyed what they add to [routes.Table.Unkeyed].
 	plan    *routemap.Plan
+	unkeyed []routes.Unkeyed
+	// planned is the size of the rows of all routes of a namespace for which a plan was made, also of those that were
+	// removed from it again.
 	planned map[string]int
 	// certificates are those that were counted already.
 	certificates map[owned]bool
@@ -70,44 +69,6 @@ type room struct {
 
 // owned is a certificate that Gateways of a namespace use, by its ID.
 type owned struct{ namespace, certificate string }
-
-// hashed is a hash of keys of a namespace.
-type hashed struct {
-	namespace string
-	hash      uint64
-}
-
-// maxEqual is the maximum number of hosts and labels of hosts of one namespace that have the same hash in nginx. This
-// practically never happens by accident.
-const maxEqual = 4
-
-// collides returns a problem if too many hosts of a namespace would have the same hash. It notes the keys of a route
-// that is refused too; that does not matter to other routes.
-func (r *room) collides(namespace string, of map[routemap.Authority]bool) *problem {
-	seen := map[string]bool{}
-	for a := range of {
-		for _, key := range routemap.HostKeys(a) {
-			seen[key] = true
-		}
-	}
-	return r.note(namespace, slices.Sorted(maps.Keys(seen)))
-}
-
-// note notes keys of a namespace. It returns a problem if too many keys of the namespace have the same hash.
-func (r *room) note(namespace string, keys []string) *problem {
-	for _, key := range keys {
-		at := hashed{namespace, routemap.Hash(key)}
-		if r.hashes[at] == nil {
-			r.hashes[at] = map[string]bool{}
-		}
-		if r.hashes[at][key] = true; len(r.hashes[at]) > maxEqual {
-			return problemf(gw.RouteReasonUnsupportedValue,
-				"more than %d hosts of namespace %s have the same hash in nginx, such as %q",
-				maxEqual, namespace, key)
-		}
-	}
-	return nil
-}
 
 // use is a number of routes, with the size of their entries as JSON, the compressed size, the size of their rows, and
 // the number of their variables and their backends. certificates is the size of certificates with their keys.
@@ -122,11 +83,16 @@ func (u use) plus(more use) use {
 
 // takeListener uses room for a listener of a Gateway. If there is not enough, it returns a problem and uses nothing.
 func (r *room) takeListener(namespace string, l routes.Listener) *problem {
-	if problem := r.note(namespace, routemap.HostKeys(routemap.Authority{Port: l.PodPort, Host: l.Host})); problem != nil {
+	keys := routemap.HostKeys(routemap.Authority{Port: l.PodPort, Host: l.Host})
+	if problem := r.hashes.check(namespace, keys); problem != nil {
 		return problem
 	}
 	l.Attached = []routes.Attachment{{}} // the list is larger than an empty one
-	return r.take(namespace, r.sizeOf(l))
+	problem := r.take(namespace, r.sizeOf(l))
+	if problem == nil {
+		r.hashes.add(namespace, keys)
+	}
+	return problem
 }
 
 // takeCertificate uses room for a certificate, once for each namespace with Gateways that use it. If there is not
@@ -145,38 +111,77 @@ func (r *room) takeCertificate(namespace, id string, text []byte) *problem {
 // and uses nothing.
 func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) *problem {
 	u, matches := r.sizeOf(route), 0
-	u.routes, u.backends, u.variables = 1, len(backendsOf(route)), len(conditionsOf(route))
+	u.routes, u.backends = 1, len(backendsOf(route))
+	u.variables = len(conditionsOf(route)) + weighted(route)
 	for _, rule := range route.Rules {
 		for _, m := range rule.Matches {
 			matches += rowBytes*(1+len(m.Headers)+len(m.Query)) + len(encode(m))
 		}
 	}
-	authorities := map[routemap.Authority]bool{}
-	for l, of := range hosts {
+	for _, of := range hosts {
 		u.rowBytes += len(of) * matches
-		for _, h := range of {
-			authorities[routemap.Authority{Port: l.podPort, Host: h}] = true
-		}
 	}
 	if problem := r.check(route.Namespace, u); problem != nil {
-		return problem // before the attachments and the plan, which may be very large, are measured
-	}
-	if problem := r.collides(route.Namespace, authorities); problem != nil {
-		return problem
-	}
-	for _, of := range hosts {
-		u = u.plus(r.sizeOf(routes.Attachment{Route: route.ID(), Hosts: of}))
+		return problem // before anything is measured that may be very large
 	}
 	if r.planned[route.Namespace] += u.rowBytes; r.planned[route.Namespace] > times*maxRowBytes/shares {
 		return problemf(reasonNoRoom, "CacheNode %s considers no more matches of namespace %s: there are too many in older "+
 			"routes, accepted or not", r.fleet, route.Namespace)
 	}
-	u.variables += r.plan.Add(route, authorities)
-	problem := r.take(route.Namespace, u)
-	if problem != nil {
-		r.plan.Undo()
+	authorities := authoritiesOf(hosts)
+	hostKeys := hostKeysOf(authorities)
+	if problem := r.hashes.check(route.Namespace, hostKeys); problem != nil {
+		return problem
 	}
-	return problem
+	for _, of := range hosts {
+		u = u.plus(r.sizeOf(routes.Attachment{Route: route.ID(), Hosts: of}))
+	}
+	added := r.plan.Add(route, authorities)
+	u.variables += added.Maps
+	for _, unkeyed := range added.Unkeyed {
+		u = u.plus(r.sizeOf(unkeyed))
+	}
+	if problem := r.take(route.Namespace, u); problem != nil {
+		r.plan.Undo()
+		return problem
+	}
+	r.hashes.add(route.Namespace, hostKeys)
+	r.unkeyed = append(r.unkeyed, added.Unkeyed...)
+	return nil
+}
+
+// authoritiesOf returns the virtual hosts of a route. Only listeners that the table contains have virtual hosts.
+func authoritiesOf(hosts map[*listener][]routes.Host) map[routemap.Authority]bool {
+	authorities := map[routemap.Authority]bool{}
+	for l, of := range hosts {
+		for _, h := range of {
+			if l.serves() {
+				authorities[routemap.Authority{Port: l.podPort, Host: h}] = true
+			}
+		}
+	}
+	return authorities
+}
+
+// hostKeysOf returns the keys of nginx's tables that contain the hosts of some virtual hosts, sorted.
+func hostKeysOf(of map[routemap.Authority]bool) []string {
+	keys := map[string]bool{}
+	for a := range of {
+		for _, key := range routemap.HostKeys(a) {
+			keys[key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// weighted returns the number of rules whose backends are chosen by weight. nginx has a variable for each of them.
+func weighted(r routes.Route) (rules int) {
+	for i := range r.Rules {
+		if len(r.Choices(i)) > 1 {
+			rules++
+		}
+	}
+	return rules
 }
 
 // backendsOf returns the names of a route's backends.

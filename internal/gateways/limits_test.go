@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -221,48 +224,145 @@ func TestRoomForMaps(t *testing.T) {
 	}
 }
 
-// TestRefusedMatchesAreBounded checks that a team cannot make the decision long by routes that have no room, and that
-// these routes take nothing from another team.
-func TestRefusedMatchesAreBounded(t *testing.T) {
-	t.Parallel()
-	s := state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, "+
-		"allowedRoutes: {namespaces: {from: All}}}]}")
-	s.Fleet.MaxRoutes, s.Fleet.MaxRoutesPerNamespace = 1000, 200
-	add := func(namespace string, hosts int, matches ...gw.HTTPRouteMatch) {
+// adder adds routes of namespaces to a state, each one newer than the one before. Their parent is a listener of the
+// Gateway main.
+func adder(s *gateways.State) func(namespace, listener string, hosts []string, rules ...gw.HTTPRouteRule) {
+	return func(namespace, listener string, hosts []string, rules ...gw.HTTPRouteRule) {
 		r := gw.HTTPRoute{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: fmt.Sprintf("r%03d", len(s.HTTPRoutes)),
 			CreationTimestamp: metav1.Unix(int64(len(s.HTTPRoutes)), 0),
 		}}
-		r.Spec.ParentRefs = []gw.ParentReference{{Name: "main", Namespace: new(gw.Namespace("edge"))}}
-		for i := range hosts {
-			r.Spec.Hostnames = append(r.Spec.Hostnames, gw.Hostname(fmt.Sprintf("h%d.%s.example.com", i, r.Name)))
+		r.Spec.ParentRefs = []gw.ParentReference{{
+			Name: "main", Namespace: new(gw.Namespace("edge")), SectionName: new(gw.SectionName(listener)),
+		}}
+		for _, host := range hosts {
+			r.Spec.Hostnames = append(r.Spec.Hostnames, gw.Hostname(host))
 		}
-		for of := range slices.Chunk(matches, 8) {
-			r.Spec.Rules = append(r.Spec.Rules, gw.HTTPRouteRule{Matches: of})
-		}
+		r.Spec.Rules = rules
 		s.HTTPRoutes = append(s.HTTPRoutes, r)
 	}
+}
+
+// rulesOf returns rules with some matches, eight in each rule.
+func rulesOf(matches ...gw.HTTPRouteMatch) (rules []gw.HTTPRouteRule) {
+	for of := range slices.Chunk(matches, 8) {
+		rules = append(rules, gw.HTTPRouteRule{Matches: of})
+	}
+	return rules
+}
+
+// shared is a Gateway to which the routes of all namespaces may attach. The listeners a and b are in conflict.
+const shared = "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [" +
+	"{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}, " +
+	"{name: a, port: 443, protocol: HTTP}, {name: b, port: 443, protocol: HTTP}]}"
+
+// TestRefusedMatchesAreBounded checks that a team cannot make the decision long by routes that have no room, and that
+// these routes take nothing from another team.
+func TestRefusedMatchesAreBounded(t *testing.T) {
+	t.Parallel()
 	var odd, mixed []gw.HTTPRouteMatch
 	for i := range 64 {
 		odd, mixed = append(odd, at(fmt.Sprint("/", i, "/%20"))), append(mixed, at(fmt.Sprint("/a/b/c/", i)))
 	}
-	add("team", 16, odd...) // takes all room for variables
-	for range 50 {
-		add("team", 16, append(mixed, odd[0])...)
+	for reason, hosts := range map[string]func(route int) []string{
+		"nginx variables": func(route int) (hosts []string) {
+			for i := range 16 {
+				hosts = append(hosts, fmt.Sprintf("h%d.r%d.example.com", i, route))
+			}
+			return hosts
+		},
+		"same hash": func(int) (hosts []string) {
+			for i := range 16 {
+				hosts = append(hosts, equal(i, 4)+".example.com")
+			}
+			return hosts
+		},
+	} {
+		s := state(t, shared)
+		s.Fleet.MaxRoutes, s.Fleet.MaxRoutesPerNamespace = 1000, 200
+		add := adder(&s)
+		add("team", "http", []string{"own.example.com"}, rulesOf(odd...)...)
+		for i := range 50 {
+			add("team", "http", hosts(i), rulesOf(append(mixed, odd...)...)...)
+		}
+		add("other", "http", []string{"other.example.com"}, rulesOf(mixed...)...)
+		got := gateways.Decide(s)
+		reasons := map[string]int{}
+		for _, p := range got.Problems() {
+			for _, text := range []string{reason, "considers no more matches"} {
+				if strings.Contains(p.Text, text) {
+					reasons[text]++
+				}
+			}
+		}
+		sum := reasons[reason] + reasons["considers no more matches"]
+		if len(reasons) != 2 || sum+len(got.Table.Routes) != 52 || got.Table.Route("other/r051") == nil {
+			t.Errorf("%s: %d routes have room; the others are refused for %v", reason, len(got.Table.Routes), reasons)
+		}
 	}
-	add("other", 16, mixed...)
-	got := gateways.Decide(s)
-	reasons := map[string]int{}
-	for _, p := range got.Problems() {
-		for _, text := range []string{"nginx variables", "considers no more matches"} {
-			if strings.Contains(p.Text, text) {
-				reasons[text]++
+}
+
+// TestVariablesOfATable counts nginx's variables for the matches of a namespace that tries to have more than its share.
+func TestVariablesOfATable(t *testing.T) {
+	t.Parallel()
+	const share = 1024
+	get, path := gw.HTTPMethodGet, 0
+	colliding := func(authority string) string { // a path whose key has the remainder 0
+		for ; ; path++ {
+			if p := fmt.Sprintf("/%x", path<<20); routemap.Hash(authority+p)%10007 == 0 {
+				path++
+				return p
 			}
 		}
 	}
-	if sum := reasons["nginx variables"] + reasons["considers no more matches"]; len(got.Table.Routes) != 2 ||
-		len(reasons) != 2 || sum != 50 {
-		t.Errorf("%d routes have room, want 2; the others are refused for %v", len(got.Table.Routes), reasons)
+	for name, build := range map[string]func(add func(string, string, []string, ...gw.HTTPRouteRule)){
+		// The pods do not have the listener a. Its paths must not decide which other paths are keys.
+		"a listener that is not served": func(add func(string, string, []string, ...gw.HTTPRouteRule)) {
+			var full []gw.HTTPRouteMatch
+			for range 100 {
+				full = append(full, at(colliding("x.com:20001")))
+			}
+			add("edge", "a", []string{"x.com"}, rulesOf(full...)...)
+			for i := range 80 {
+				host, matches := fmt.Sprintf("h%d.com", i), []gw.HTTPRouteMatch{}
+				first := colliding(host + ":20000")
+				for j := range 95 {
+					matches = append(matches, gw.HTTPRouteMatch{Path: at(fmt.Sprint(first, "/", j)).Path, Method: &get})
+				}
+				add("edge", "http", []string{host}, rulesOf(matches...)...)
+			}
+		},
+		"weights": func(add func(string, string, []string, ...gw.HTTPRouteRule)) {
+			var rules []gw.HTTPRouteRule
+			for range 16 {
+				ref := gw.HTTPBackendRef{}
+				ref.Name, ref.Port = "web", new(gw.PortNumber(80))
+				rules = append(rules, gw.HTTPRouteRule{BackendRefs: []gw.HTTPBackendRef{ref, ref}})
+			}
+			for i := range 100 {
+				add("edge", "http", []string{fmt.Sprintf("h%d.com", i)}, rules...)
+			}
+		},
+	} {
+		s := state(t, shared)
+		s.Fleet.MaxRoutes, s.Fleet.MaxRoutesPerNamespace = 1000, 200
+		build(adder(&s))
+		table := gateways.Decide(s).Table
+		text, err := conf.Write(routemap.Maps(table, func(routes.Candidate) conf.Argument { return conf.Literal("x") }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := len(regexp.MustCompile(`(?m)^\s*map .+ \$route_(conditions_)?\d+ \{`).FindAllString(text, -1))
+		for _, r := range table.Routes {
+			for i := range r.Rules {
+				if len(r.Choices(i)) > 1 {
+					found++
+				}
+			}
+		}
+		if found > share || found < share*9/10 {
+			t.Errorf("%s: %d variables for %d routes", name, found, len(table.Routes))
+		}
 	}
 }
 
@@ -304,19 +404,21 @@ func at(path string) gw.HTTPRouteMatch {
 	return gw.HTTPRouteMatch{Path: &gw.HTTPPathMatch{Value: &path}}
 }
 
+// equal returns a text of pairs of letters. All texts of the same number of pairs have the same hash in nginx.
+func equal(i, pairs int) (text string) {
+	for bit := range pairs {
+		text += []string{"an", "c0"}[i>>bit&1]
+	}
+	return text
+}
+
 // TestEqualHashes checks that a team cannot fill a bucket of nginx's tables with hosts that have the same hash. Other
 // teams may use such a host too.
 func TestEqualHashes(t *testing.T) {
 	t.Parallel()
-	same := func(i, letters int) (text string) { // "an" and "c0" have the same hash
-		for bit := range letters {
-			text += []string{"an", "c0"}[i>>bit&1]
-		}
-		return text
-	}
 	for name, host := range map[string]func(i int) string{
-		"hosts":  func(i int) string { return same(i, 4) + ".example.com" },
-		"labels": func(i int) string { return "*." + same(i, 4) + ".example.com" },
+		"hosts":  func(i int) string { return equal(i, 4) + ".example.com" },
+		"labels": func(i int) string { return "*." + equal(i, 4) + ".example.com" },
 	} {
 		s := state(t, "kind: Gateway\nmetadata: {name: main}\nspec: {listeners: [{name: http, port: 80, protocol: HTTP, "+
 			"allowedRoutes: {namespaces: {from: All}}}]}")
@@ -347,11 +449,7 @@ func TestEqualHashesOfListeners(t *testing.T) {
 	t.Parallel()
 	var list []string
 	for i := range 16 {
-		host := ""
-		for bit := range 4 {
-			host += []string{"an", "c0"}[i>>bit&1]
-		}
-		list = append(list, fmt.Sprintf("{name: l%d, port: 80, protocol: HTTP, hostname: %s.example.com}", i, host))
+		list = append(list, fmt.Sprintf("{name: l%d, port: 80, protocol: HTTP, hostname: %s.example.com}", i, equal(i, 4)))
 	}
 	got := gateways.Decide(state(t,
 		"kind: Gateway\nmetadata: {name: main}\nspec: {listeners: ["+strings.Join(list, ", ")+"]}"))

@@ -30,6 +30,15 @@ func (h Host) Covers(other Host) bool {
 	return h.IsWildcard() && other != "" && strings.HasSuffix(string(other), string(h[1:]))
 }
 
+// wider returns the narrowest other pattern that accepts all hosts of this pattern. The pattern is not "".
+func (h Host) wider() Host {
+	_, rest, ok := strings.Cut(strings.TrimPrefix(string(h), "*."), ".")
+	if !ok {
+		return ""
+	}
+	return Host("*." + rest)
+}
+
 // Both returns the pattern of the hosts that both patterns accept. ok is false if there are no such hosts.
 func (h Host) Both(other Host) (both Host, ok bool) {
 	switch {

@@ -52,6 +52,7 @@ func (t Table) hosts() map[string]map[place][]Host {
 
 // Without returns the table without some routes.
 func (t Table) Without(ids map[string]bool) (rest Table) {
+	rest.Unkeyed = t.Unkeyed
 	for _, r := range t.Routes {
 		if !ids[r.ID()] {
 			rest.Routes = append(rest.Routes, r)

@@ -14,6 +14,18 @@ type Table struct {
 	Listeners []Listener `json:"listeners,omitempty"`
 	// Routes are sorted by precedence: older routes before newer ones, and routes of the same age by namespace and name.
 	Routes []Route `json:"routes,omitempty"`
+	// Unkeyed are paths that must not be keys of nginx's maps; see [routemap.Plan]. Usually there are none.
+	Unkeyed []Unkeyed `json:"unkeyed,omitempty"`
+}
+
+// Unkeyed is a path of a virtual host that must not be a key of nginx's maps.
+type Unkeyed struct {
+	// PodPort and Host identify the virtual host.
+	PodPort int32 `json:"podPort"`
+	Host    Host  `json:"host,omitempty"`
+	// Path is a path, or the first segments of paths. Exact is true if only exact paths must not be this key.
+	Path  string `json:"path"`
+	Exact bool   `json:"exact,omitempty"`
 }
 
 // Listener is a listener of a Gateway.

@@ -46,9 +46,7 @@ func (t Table) VirtualHosts(podPort int32) (hosts []VirtualHost) {
 	}
 	hosts = slices.DeleteFunc(hosts, func(v VirtualHost) bool { return t.isTaken(v, podPort) })
 	slices.SortFunc(hosts, func(a, b VirtualHost) int { return a.Host.compare(b.Host) })
-	for i := range hosts {
-		hosts[i].Next = next(hosts, i)
-	}
+	setNext(hosts)
 	return hosts
 }
 
@@ -89,15 +87,25 @@ func (t Table) isTaken(v VirtualHost, podPort int32) bool {
 	})
 }
 
-// next returns the position of the next virtual host of the same listener that accepts all hosts of the given virtual
-// host.
-func next(hosts []VirtualHost, of int) int {
-	for i := of + 1; i < len(hosts); i++ {
-		if hosts[i].Listener == hosts[of].Listener && hosts[i].Host.Covers(hosts[of].Host) {
-			return i
+// setNext sets the field Next of all virtual hosts. They are sorted by the precedence of their patterns.
+func setNext(hosts []VirtualHost) {
+	type pattern struct {
+		listener int
+		host     Host
+	}
+	at := make(map[pattern]int, len(hosts))
+	for i, v := range hosts {
+		at[pattern{v.Listener, v.Host}] = i
+	}
+	for i := range hosts {
+		hosts[i].Next = -1
+		for host := hosts[i].Host; host != "" && hosts[i].Next < 0; {
+			host = host.wider()
+			if j, ok := at[pattern{hosts[i].Listener, host}]; ok {
+				hosts[i].Next = j
+			}
 		}
 	}
-	return -1
 }
 
 // compare returns a negative number if the candidate takes precedence over the other candidate for the same pattern of

@@ -57,13 +57,24 @@ func (m *builder) text(s source) conf.Expression {
 	return m.joined(s.conditions) + conf.Expression(method+"$uri")
 }
 
+// maxJoined is the maximum number of variables one after another in an argument.
+const maxJoined = 100
+
+// joins returns the number of maps that [builder.joined] adds for a number of variables.
+func joins(variables int) (maps int) {
+	for variables > maxJoined {
+		variables = (variables + maxJoined - 1) / maxJoined
+		maps += variables
+	}
+	return maps
+}
+
 // joined returns variables one after another. If there are too many for one argument, it adds maps that join some of
 // them each.
 func (m *builder) joined(variables []conf.Expression) conf.Expression {
-	const most = 100
-	for len(variables) > most {
+	for len(variables) > maxJoined {
 		var parts []conf.Expression
-		for some := range slices.Chunk(variables, most) {
+		for some := range slices.Chunk(variables, maxJoined) {
 			m.joins++
 			part := conf.Expression(fmt.Sprintf("$route_conditions_%d", m.joins))
 			m.block = append(m.block, conf.Map("$uri", part, conf.D("default", m.joined(some))))

@@ -33,6 +33,7 @@ func value(c routes.Candidate) conf.Argument {
 // path as nginx read them.
 func serve(t *testing.T, table routes.Table) *nginxtest.Nginx {
 	t.Helper()
+	table, _ = planned(table)
 	text, err := conf.Write(conf.Block{
 		conf.D("daemon", conf.OnOff(false)),
 		conf.D("pid", conf.Literal(layout.PIDFile)),

@@ -13,11 +13,11 @@ const (
 	// few is a number of candidates. If there are more, they are divided into several maps by the first segments of their
 	// paths.
 	few = 8
-	// maxOwnDepth is the maximum number of segments by which they are divided. A request can fall through from each of
+	// ownLevels is the number of times that they are divided. A request can fall through from each of
 	// [routes.MaxWildcardLabels] virtual hosts to the next one, and nginx evaluates at most 100 variables within each
-	// other (ngx_http_variable_depth). A virtual host takes two variables for each segment, and one more.
-	maxOwnDepth = 2
-	// maxLists is the maximum number of maps for paths that are divided by the same number of segments.
+	// other (ngx_http_variable_depth). A virtual host takes two variables for each level, and one more.
+	ownLevels = 2
+	// maxLists is the maximum number of maps for the candidates of a level.
 	maxLists = 32
 )
 
@@ -29,81 +29,114 @@ func ownMaps(candidates int) int {
 	case candidates <= few:
 		return 1
 	}
-	return min(candidates/few+maxOwnDepth, maxOwnDepth*maxLists) + maxOwnDepth + 1
+	return min(candidates/few+ownLevels, ownLevels*maxLists) + ownLevels + 1
 }
 
 // own adds maps that only the candidates of one virtual host use, and returns the variable of the first map. The
 // candidates are in the order of precedence. next is the value for a request that matches none of them.
 //
-// If there are many candidates, those whose paths have two segments come first, then those with one segment. This is
-// correct: if two of them match the path of a request, the one with more segments has the longer path.
+// If there are many candidates, those whose paths have many segments come first. This is correct: if two candidates
+// match the path of a request, the one with more segments has the longer path.
 func (m *builder) own(of []routes.Candidate, next conf.Argument) conf.Argument {
 	if len(of) <= few {
 		return m.list(of, next)
 	}
-	keys, bySegments := newKeys(), [maxOwnDepth + 1]map[string][]int{}
-	for i, c := range of {
-		n, key := 0, ""
-		for _, prefix := range prefixes(c.Path.Value, maxOwnDepth) {
-			lower := strings.ToLower(prefix)
-			if !keys.take(lower, lower) {
-				break
-			}
-			n, key = n+1, lower
-		}
-		if bySegments[n] == nil {
-			bySegments[n] = map[string][]int{}
-		}
-		bySegments[n][key] = append(bySegments[n][key], i)
+	depths := divisions(of)
+	levels, rest := make([]division, len(depths)), []routes.Candidate{}
+	for i, depth := range depths {
+		levels[i] = division{depth: depth, keys: newKeys(), groups: map[string][]routes.Candidate{}}
 	}
-	pick := func(positions []int) (picked []routes.Candidate) {
-		for _, i := range slices.Sorted(slices.Values(positions)) {
-			picked = append(picked, of[i])
+	for _, c := range of {
+		if !slices.ContainsFunc(levels, func(d division) bool { return d.take(c) }) {
+			rest = append(rest, c)
 		}
-		return picked
 	}
-	next = m.list(pick(bySegments[0][""]), next)
-	for n := 1; n <= maxOwnDepth; n++ {
-		next = m.lists(n, bySegments[n], pick, next)
+	next = m.list(rest, next)
+	for _, d := range slices.Backward(levels) {
+		next = m.lists(d, next)
 	}
 	return next
 }
 
-// lists adds maps for candidates whose paths begin with n segments, and returns the variable of the first map. The
-// positions of the candidates are grouped by these segments. A list contains the candidates of one or more groups.
-func (m *builder) lists(
-	n int, groups map[string][]int, pick func([]int) []routes.Candidate, next conf.Argument,
-) conf.Argument {
-	if len(groups) == 0 {
-		return next
+// divisions returns up to ownLevels numbers of segments by which candidates are divided, the largest one first. These
+// are the numbers at which most candidates differ.
+func divisions(of []routes.Candidate) (depths []int) {
+	var keys [maxDepth + 1]map[string]bool
+	for _, c := range of {
+		for i, prefix := range prefixes(c.Path.Value, maxDepth) {
+			if keys[i+1] == nil {
+				keys[i+1] = map[string]bool{}
+			}
+			keys[i+1][strings.ToLower(prefix)] = true
+		}
 	}
+	for most := maxDepth; len(depths) < ownLevels && most > 0; most = depths[len(depths)-1] - 1 {
+		best := 0
+		for depth := most; depth > 0; depth-- {
+			if n := len(keys[depth]); n > 0 && n >= len(keys[best]) {
+				best = depth
+			}
+		}
+		if best == 0 {
+			break
+		}
+		depths = append(depths, best)
+	}
+	return depths
+}
+
+// division contains the candidates whose paths have a number of segments, by these segments.
+type division struct {
+	depth  int
+	keys   *keys
+	groups map[string][]routes.Candidate
+}
+
+// take adds a candidate. It returns false if the candidate does not belong to the division.
+func (d division) take(c routes.Candidate) bool {
+	of := prefixes(c.Path.Value, d.depth)
+	if len(of) < d.depth {
+		return false
+	}
+	key := strings.ToLower(of[d.depth-1])
+	if !d.keys.take(key, key) {
+		return false
+	}
+	d.groups[key] = append(d.groups[key], c)
+	return true
+}
+
+// lists adds maps for the candidates of a division, and returns the variable of the first map. A list contains the
+// candidates of one or more groups.
+func (m *builder) lists(d division, next conf.Argument) conf.Argument {
 	total := 0
-	for _, positions := range groups {
-		total += len(positions)
+	for _, group := range d.groups {
+		total += len(group)
 	}
 	size := max(few, (total+maxLists-1)/maxLists)
 	rows := conf.Block{conf.D("default", next)}
 	var keys []string
-	var positions []int
+	var list []routes.Candidate
 	add := func() {
-		list := m.list(pick(positions), next)
+		// The groups have no request in common, so only the order within each group matters.
+		value := m.list(list, next)
 		for _, key := range keys {
-			rows = append(rows, conf.Row(conf.Literal(key), list))
+			rows = append(rows, conf.Row(conf.Literal(key), value))
 		}
-		keys, positions = nil, nil
+		keys, list = nil, nil
 	}
-	for _, key := range slices.Sorted(maps.Keys(groups)) {
-		keys, positions = append(keys, key), append(positions, groups[key]...)
-		if len(positions) >= size {
+	for _, key := range slices.Sorted(maps.Keys(d.groups)) {
+		keys, list = append(keys, key), append(list, d.groups[key]...)
+		if len(list) >= size {
 			add()
 		}
 	}
 	if len(keys) > 0 {
 		add()
 	}
-	m.depth = max(m.depth, n)
+	m.depth = max(m.depth, d.depth)
 	variable := m.variable()
-	m.block = append(m.block, conf.Map(path(n), variable, rows...))
+	m.block = append(m.block, conf.Map(path(d.depth), variable, rows...))
 	return variable
 }
 

@@ -19,18 +19,20 @@ type Authority struct {
 // String returns the authority as keys contain it. No two authorities have the same text.
 func (a Authority) String() string { return fmt.Sprintf("%s:%d", a.Host, a.Port) }
 
-// Plan says which paths are keys of the shared maps, and counts the maps that nginx needs for all other matches. Each
-// request to any host needs 16 bytes of memory for each of these maps.
+// Plan decides which paths are keys of the shared maps, and counts the maps that nginx needs for all other matches.
+// Each request to any host needs 16 bytes of memory for each of these maps.
 //
-// The operator limits this number, and the agent renders the maps. Both make the same plan, because they add the same
-// routes in the same order, which is the order of the table. An older route takes its keys before a newer one. So no
-// newer route can take them away, or add maps that the older one pays for. A Plan is not safe for concurrent use.
+// Routes are added in the order of the table, so an older route takes its keys before a newer one. No newer route can
+// take them away, or add maps that the older one pays for. The operator makes the plan, and the table contains the
+// paths that are no keys. So [Maps] uses the same keys, or fewer of them if the table has lost a listener or a route
+// since. A Plan is not safe for concurrent use.
 type Plan struct {
 	// exact are the keys for exact paths. prefixes are the keys for the first n segments of paths, at position n.
 	exact    *keys
 	prefixes []*keys
-	// lists are the places of candidates that a map compares one after another.
-	lists map[place]bool
+	unkeyed  map[routes.Unkeyed]bool
+	// lists are the numbers of conditions in the places whose candidates a map compares one after another.
+	lists map[place]int
 	// own is the number of candidates of each virtual host with a wildcard.
 	own map[Authority]int
 	// undo removes the last route, in reverse order.
@@ -39,50 +41,39 @@ type Plan struct {
 
 // place is the part of a virtual host that has the same first segments of paths, or the same exact path.
 type place struct {
-	authority, path string
-	isExact         bool
+	Authority
+	path    string
+	isExact bool
+}
+
+// Added describes what a route adds to a plan.
+type Added struct {
+	// Maps is the number of maps that only this route needs.
+	Maps int
+	// Unkeyed are paths that become no keys, because of older routes or of other paths of the route.
+	Unkeyed []routes.Unkeyed
 }
 
 // NewPlan returns a plan without routes.
 func NewPlan() *Plan {
-	p := &Plan{exact: newKeys(), lists: map[place]bool{}, own: map[Authority]int{}}
+	p := &Plan{exact: newKeys(), unkeyed: map[routes.Unkeyed]bool{}, lists: map[place]int{}, own: map[Authority]int{}}
 	for range maxDepth + 1 {
 		p.prefixes = append(p.prefixes, newKeys())
 	}
 	return p
 }
 
-// planOf returns the plan for a table.
-func planOf(t routes.Table) *Plan {
-	of := map[string]map[Authority]bool{}
-	for _, l := range t.Listeners {
-		for _, a := range l.Attached {
-			for _, h := range a.Hosts {
-				if of[a.Route] == nil {
-					of[a.Route] = map[Authority]bool{}
-				}
-				of[a.Route][Authority{l.PodPort, h}] = true
-			}
-		}
-	}
-	p := NewPlan()
-	for _, r := range t.Routes {
-		p.Add(r, of[r.ID()])
-	}
-	return p
-}
-
-// Add adds a route for some virtual hosts, and returns the number of maps that only this route needs.
-func (p *Plan) Add(r routes.Route, of map[Authority]bool) (maps int) {
+// Add adds a route for some virtual hosts.
+func (p *Plan) Add(r routes.Route, of map[Authority]bool) (added Added) {
 	p.undo = nil
 	for _, a := range sorted(of) {
 		for _, rule := range r.Rules {
 			for _, m := range rule.Matches {
-				maps += p.add(a, m)
+				p.add(a, m, &added)
 			}
 		}
 	}
-	return maps
+	return added
 }
 
 // Undo removes the route that was added last. It may be called once after each call of Add.
@@ -99,31 +90,39 @@ func sorted(of map[Authority]bool) []Authority {
 	})
 }
 
-// add adds a match for a virtual host, and returns the number of maps that it needs.
-func (p *Plan) add(a Authority, m routes.Match) (maps int) {
-	at, isKey := p.place(a.String(), m.Path)
-	if (!isKey || !isForAll(m)) && !p.lists[at] {
-		p.lists[at] = true
-		p.undo = append(p.undo, func() { delete(p.lists, at) })
-		maps++
+// add adds a match for a virtual host.
+func (p *Plan) add(a Authority, m routes.Match, added *Added) {
+	at, isKey := p.place(a, m.Path, added)
+	if !isKey || !isForAll(m) {
+		before, isListed := p.lists[at]
+		if !isListed {
+			added.Maps++
+			p.undo = append(p.undo, func() { delete(p.lists, at) })
+		} else {
+			p.undo = append(p.undo, func() { p.lists[at] = before })
+		}
+		p.lists[at] = before + len(m.Headers) + len(m.Query)
+		added.Maps += joins(p.lists[at]) - joins(before)
 	}
 	if a.Host == "" || a.Host.IsWildcard() {
 		before := p.own[a]
 		p.own[a]++
 		p.undo = append(p.undo, func() { p.own[a] = before })
-		maps += ownMaps(before+1) - ownMaps(before)
+		added.Maps += ownMaps(before+1) - ownMaps(before)
 	}
-	return maps
 }
 
 // place returns the place of a path. isKey is true if a key compares the whole path.
-func (p *Plan) place(authority string, path routes.Path) (at place, isKey bool) {
-	if path.Exact && isKeyPath(path.Value) && p.take(p.exact, authority, path.Value) {
-		return place{authority, path.Value, true}, true
+func (p *Plan) place(a Authority, path routes.Path, added *Added) (at place, isKey bool) {
+	take := func(keys *keys, text string, isExact bool) bool {
+		return p.take(keys, routes.Unkeyed{PodPort: a.Port, Host: a.Host, Path: text, Exact: isExact}, added)
 	}
-	at = place{authority: authority}
+	if path.Exact && isKeyPath(path.Value) && take(p.exact, path.Value, true) {
+		return place{a, path.Value, true}, true
+	}
+	at = place{Authority: a}
 	for n, prefix := range prefixes(path.Value, maxDepth) {
-		if !p.take(p.prefixes[n+1], authority, prefix) {
+		if !take(p.prefixes[n+1], prefix, false) {
 			break
 		}
 		at.path = prefix
@@ -131,15 +130,24 @@ func (p *Plan) place(authority string, path routes.Path) (at place, isKey bool) 
 	return at, !path.Exact && strings.TrimSuffix(path.Value, "/") == at.path
 }
 
-// take returns true if the path of a virtual host is a key.
-func (p *Plan) take(of *keys, authority, path string) bool {
-	name := key(authority, path)
-	isNew := of.texts[name] == ""
-	if !of.take(name, path) {
+// take returns true if a path of a virtual host is a key.
+func (p *Plan) take(of *keys, text routes.Unkeyed, added *Added) bool {
+	a := Authority{text.PodPort, text.Host}
+	name := key(a.String(), text.Path)
+	if isTooLong(a, text.Path) {
 		return false
 	}
-	if isNew {
-		p.undo = append(p.undo, func() { of.drop(name) })
+	if of.has(name, text.Path) {
+		return true
 	}
-	return true
+	if of.take(name, text.Path) {
+		p.undo = append(p.undo, func() { of.drop(name) })
+		return true
+	}
+	if !p.unkeyed[text] {
+		p.unkeyed[text] = true
+		p.undo = append(p.undo, func() { delete(p.unkeyed, text) })
+		added.Unkeyed = append(added.Unkeyed, text)
+	}
+	return false
 }

@@ -28,7 +28,12 @@ const Rule = conf.Expression("$route_rule")
 
 // Maps returns the maps that define [Rule]. The function value returns the value of a candidate.
 func Maps(t routes.Table, value func(routes.Candidate) conf.Argument) conf.Block {
-	m := &builder{value: value, conditions: map[string]conf.Expression{}, shared: newShared(planOf(t))}
+	m := &builder{
+		value: value, conditions: map[string]conf.Expression{}, shared: newShared(), unkeyed: map[routes.Unkeyed]bool{},
+	}
+	for _, u := range t.Unkeyed {
+		m.unkeyed[u] = true
+	}
 	var ports conf.Block
 	seen := map[int32]bool{}
 	for _, l := range t.Listeners {
@@ -46,8 +51,9 @@ func Maps(t routes.Table, value func(routes.Candidate) conf.Argument) conf.Block
 type builder struct {
 	value func(routes.Candidate) conf.Argument
 	block conf.Block
-	// shared collects the rows that are not in block.
-	shared *shared
+	// shared collects the rows that are not in block. unkeyed are the paths that must not be their keys.
+	shared  *shared
+	unkeyed map[routes.Unkeyed]bool
 	// count is the number of maps with candidates. The names of variables contain it, so that they are unique.
 	count int
 	// depth is the number of segments by which candidates of a virtual host's own maps are divided.
@@ -72,13 +78,13 @@ func (m *builder) hosts(port int32, hosts []routes.VirtualHost) conf.Expression 
 	rows, other := conf.Block{conf.D("hostnames")}, none()
 	others := m.others(hosts)
 	for i, h := range hosts {
-		authority := Authority{port, h.Host}.String()
+		authority := Authority{port, h.Host}
 		m.share(authority, "", 0, h.Candidates, others[i])
 		if h.Host == "" {
-			other = conf.D("default", conf.Literal(authority))
+			other = conf.D("default", conf.Literal(authority.String()))
 			continue
 		}
-		rows = append(rows, conf.Row(HostKey(h.Host), conf.Literal(authority)))
+		rows = append(rows, conf.Row(HostKey(h.Host), conf.Literal(authority.String())))
 	}
 	variable := conf.Expression(fmt.Sprintf("$route_host_of_%d", port))
 	m.block = append(m.block, conf.Map("$host", variable, append(rows, other)...))

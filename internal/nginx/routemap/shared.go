@@ -38,20 +38,26 @@ type shared struct {
 
 // level contains the rows for paths with the same number of segments.
 type level struct {
-	*keys
 	// rows are the values by key. otherwise are the values for paths that have no row at the next level, if the next level
-	// has rows that begin with the key.
+	// has rows that begin with the key. texts are the paths of the keys.
 	rows, otherwise map[string]conf.Argument
+	texts           map[string]string
 }
 
-func newLevel(of *keys) *level {
-	return &level{keys: of, rows: map[string]conf.Argument{}, otherwise: map[string]conf.Argument{}}
+func newLevel() *level {
+	return &level{rows: map[string]conf.Argument{}, otherwise: map[string]conf.Argument{}, texts: map[string]string{}}
 }
 
-func newShared(p *Plan) *shared {
-	s := &shared{exact: newLevel(p.exact)}
-	for _, of := range p.prefixes {
-		s.prefixes = append(s.prefixes, newLevel(of))
+// set sets the value for a path of a virtual host.
+func (l *level) set(of Authority, path string, value conf.Argument) {
+	key := key(of.String(), path)
+	l.rows[key], l.texts[key] = value, path
+}
+
+func newShared() *shared {
+	s := &shared{exact: newLevel()}
+	for range maxDepth + 1 {
+		s.prefixes = append(s.prefixes, newLevel())
 	}
 	return s
 }
@@ -64,13 +70,16 @@ func key(host, path string) string {
 	return host + path
 }
 
+// isTooLong returns true if the key for a path of a virtual host is too long.
+func isTooLong(host Authority, path string) bool { return len(key(host.String(), path)) > maxKeyBytes }
+
 // share adds rows for the candidates of a virtual host whose paths begin with the given path, which has depth segments.
 // The candidates are in the order of precedence. next is the value for a request that matches none of the candidates.
-func (m *builder) share(host, path string, depth int, of []routes.Candidate, next conf.Argument) {
+func (m *builder) share(host Authority, path string, depth int, of []routes.Candidate, next conf.Argument) {
 	here, below := m.divide(host, depth, of)
 	exact := map[string][]routes.Candidate{}
 	here = slices.DeleteFunc(here, func(c routes.Candidate) bool {
-		is := c.Path.Exact && m.shared.exact.has(key(host, c.Path.Value), c.Path.Value)
+		is := m.isExactKey(host, c.Path)
 		if is {
 			exact[c.Path.Value] = append(exact[c.Path.Value], c)
 		}
@@ -80,33 +89,60 @@ func (m *builder) share(host, path string, depth int, of []routes.Candidate, nex
 		return !p.Exact && strings.TrimSuffix(p.Value, "/") == path
 	})
 	for _, path := range slices.Sorted(maps.Keys(exact)) {
-		m.shared.exact.rows[key(host, path)] = m.compare(exact[path], value, func(routes.Path) bool { return true })
+		m.shared.exact.set(host, path, m.compare(exact[path], value, func(routes.Path) bool { return true }))
 	}
 	at := m.shared.prefixes[depth]
-	if at.rows[key(host, path)] = value; len(below) == 0 {
+	if at.set(host, path, value); len(below) == 0 {
 		return
 	}
-	at.rows[key(host, path)], at.otherwise[key(host, path)] = step(depth+1), value
+	at.set(host, path, step(depth+1))
+	at.otherwise[key(host.String(), path)] = value
 	for _, longer := range slices.Sorted(maps.Keys(below)) {
 		m.share(host, longer, depth+1, below[longer], value)
 	}
 }
 
 // divide divides candidates by their next segment. The result below contains the candidates by the path that ends with
-// this segment. The result here contains the candidates without such a segment.
-func (m *builder) divide(host string, depth int, of []routes.Candidate) (
+// this segment. The result here contains the candidates without such a segment. It also contains candidates that are
+// compared by their exact path only: they need no rows for their segments.
+func (m *builder) divide(host Authority, depth int, of []routes.Candidate) (
 	here []routes.Candidate, below map[string][]routes.Candidate,
 ) {
 	below = map[string][]routes.Candidate{}
+	if depth == maxDepth {
+		return slices.Clone(of), nil
+	}
+	next := func(c routes.Candidate) (longer string, ok bool) {
+		if of := prefixes(c.Path.Value, depth+1); len(of) > depth {
+			return of[depth], m.isKey(host, of[depth], false)
+		}
+		return "", false
+	}
+	hasPrefix := map[string]bool{}
 	for _, c := range of {
-		of := prefixes(c.Path.Value, depth+1)
-		if len(of) > depth && depth < maxDepth && m.shared.prefixes[depth+1].has(key(host, of[depth]), of[depth]) {
-			below[of[depth]] = append(below[of[depth]], c)
+		if longer, ok := next(c); ok && !m.isExactKey(host, c.Path) {
+			hasPrefix[longer] = true
+		}
+	}
+	for _, c := range of {
+		if longer, ok := next(c); ok && hasPrefix[longer] {
+			below[longer] = append(below[longer], c)
 		} else {
 			here = append(here, c)
 		}
 	}
 	return here, below
+}
+
+// isExactKey returns true if a path is compared by a key for exact paths.
+func (m *builder) isExactKey(host Authority, p routes.Path) bool {
+	return p.Exact && isKeyPath(p.Value) && m.isKey(host, p.Value, true)
+}
+
+// isKey returns true if a path of a virtual host may be a key.
+func (m *builder) isKey(host Authority, path string, isExact bool) bool {
+	u := routes.Unkeyed{PodPort: host.Port, Host: host.Host, Path: path, Exact: isExact}
+	return !isTooLong(host, path) && !m.unkeyed[u]
 }
 
 // compare returns the value for requests that candidates may answer. isMet returns true for the paths that all these

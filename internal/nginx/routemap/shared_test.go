@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
@@ -45,9 +44,7 @@ func TestFewVariables(t *testing.T) {
 		for i := range paths {
 			each = append(each, fmt.Sprintf("/a/b-%d", i), fmt.Sprintf("/a/getB%d", i), fmt.Sprintf("/exact-%d$", i))
 		}
-		text, err := conf.Write(routemap.Maps(tableOf(of, each), value))
-		must(t, err)
-		return strings.Count(text, "map ")
+		return strings.Count(written(t, tableOf(of, each)), "map ")
 	}
 	if few, many := count(2, 1), count(100, 50); many != few {
 		t.Errorf("%d maps for 100 hosts with 150 paths each, %d for 2 hosts with 3", many, few)
@@ -105,8 +102,7 @@ func TestEqualRemainders(t *testing.T) {
 		}
 	}
 	table := tableOf([]string{"a.example.com"}, paths)
-	text, err := conf.Write(routemap.Maps(table, value))
-	must(t, err)
+	text := written(t, table)
 	keys := 0
 	for _, path := range paths {
 		keys += strings.Count(text, authority+path+" ")
