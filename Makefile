@@ -208,7 +208,7 @@ bench-miss: ## What the gateway between caches and origin costs a MISS. Three mi
 	@test/bench/miss
 
 .PHONY: bench-routes
-bench-routes: ## What 1 to 2,000 HTTPRoutes cost the operator and nginx, and a HIT. Ten minutes.
+bench-routes: ## What 1 to 2,000 HTTPRoutes cost the operator and nginx, and a HIT. A quarter of an hour.
 	@test/bench/routes/sites
 
 .PHONY: bench-fleet

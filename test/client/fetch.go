@@ -38,6 +38,19 @@ func newFetcher(base, host string, keepalive bool, timeout time.Duration) *fetch
 	}}
 }
 
+// fetchUntil fetches a path until the status is 200, at most for the given time.
+func (f *fetcher) fetchUntil(path string, most time.Duration) report.Result {
+	end := time.Now().Add(most)
+	every := time.NewTicker(20 * time.Millisecond)
+	defer every.Stop()
+	for {
+		if r := f.fetch(path); r.Status == http.StatusOK || time.Now().After(end) {
+			return r
+		}
+		<-every.C
+	}
+}
+
 func (f *fetcher) fetch(path string) report.Result {
 	begun := time.Now()
 	r := report.Result{Path: path, Began: begun.UnixMilli()}

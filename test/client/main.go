@@ -4,8 +4,9 @@
 //
 //	client wait
 //	    does nothing until a signal: it keeps a pod running in which the other verbs are run
-//	client fetch -base URL [-host NAME] [-keepalive] [-timeout DURATION] <PATHS
-//	    fetches the paths one after another, and prints a JSON line for each
+//	client fetch -base URL [-host NAME] [-keepalive] [-timeout DURATION] [-until DURATION] <PATHS
+//	    fetches the paths one after another, and prints a JSON line for each. With -until, it fetches a path again and
+//	    again until the status is 200, at most for this time, and prints only the last answer
 //	client load -base URL [-host NAME] [-keepalive] [-timeout DURATION] [-rate N] [-each] -seconds N -workers N <PATHS
 //	    fetches random paths of the list and prints a summary as JSON, or with -each a JSON line for each request.
 //	    It prints the number of requests that have ended to standard error. SIGTERM ends the load. If an empty line
@@ -49,6 +50,7 @@ func run(verb string, args []string) error {
 	seconds := flags.Int("seconds", 10, "how long the load lasts at most")
 	workers := flags.Int("workers", 4, "how many requests are under way at once")
 	rate := flags.Int("rate", 0, "requests per second of all workers; 0: as fast as it goes")
+	until := flags.Duration("until", 0, "how long a path may take to be answered with status 200")
 	each := flags.Bool("each", false, "print each request of a load")
 	_ = flags.Parse(args) // exits on an error
 
@@ -58,7 +60,7 @@ func run(verb string, args []string) error {
 		signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 		<-stop
 	case "fetch":
-		return fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *host, *keepalive, *timeout))
+		return fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *host, *keepalive, *timeout), *until)
 	case "load":
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
 		defer cancel()
@@ -111,14 +113,14 @@ func pathsAndEnd(r io.Reader, end func()) ([]string, error) {
 	return paths, scanner.Err()
 }
 
-func fetchAll(in io.Reader, out io.Writer, f *fetcher) error {
+func fetchAll(in io.Reader, out io.Writer, f *fetcher, until time.Duration) error {
 	paths, err := pathsAndEnd(in, func() {})
 	if err != nil {
 		return err
 	}
 	encoder := json.NewEncoder(out)
 	for _, path := range paths {
-		if err := encoder.Encode(f.fetch(path)); err != nil {
+		if err := encoder.Encode(f.fetchUntil(path, until)); err != nil {
 			return err
 		}
 	}
