@@ -26,9 +26,10 @@ import (
 // manyRoutes is the number of routes in TestRouteEdits. mostLag is the longest time from an edit of a route until every
 // pod has it or a later one.
 const (
-	manyRoutes = 500
-	mostLag    = 30 * time.Second
-	slow       = 15 * time.Second // each slower edit is logged
+	manyRoutes       = 500
+	mostLag          = 30 * time.Second
+	slow             = 15 * time.Second // each slower edit is logged
+	betweenDownloads = 10 * time.Second // the time between two slow downloads
 	// mostMemory is three quarters of the memory limit of editedFleet, in MiB. The agent ends old workers at a half.
 	mostMemory = 576
 )
@@ -208,10 +209,19 @@ func (e *routeEdits) report(t *testing.T, what string) time.Duration {
 	lags := slices.Sorted(maps.Values(e.lags))
 	longest := lags[len(lags)-1]
 	t.Logf("pods have the edits %v", e.seen)
+	t.Logf("%s: %v", what, rounded(e.lags))
 	t.Logf("%s: %d edits; until all %d pods had one: median %s, longest %s", what, len(lags), len(e.pods),
 		lags[len(lags)/2].Round(10*time.Millisecond), longest.Round(10*time.Millisecond))
 	clear(e.lags)
 	return longest
+}
+
+// rounded returns the lags of up to 20 edits, in the order of the edits.
+func rounded(lags map[int]time.Duration) (list []time.Duration) {
+	for _, edit := range slices.Sorted(maps.Keys(lags))[:min(20, len(lags))] {
+		list = append(list, lags[edit].Round(10*time.Millisecond))
+	}
+	return list
 }
 
 // TestRouteEdits makes edits among 500 routes: one after another, and then one a second for ten minutes, while clients
@@ -262,7 +272,9 @@ func TestRouteEdits(t *testing.T) {
 	if text := os.Getenv("CACHENODE_TEST_EDIT_SECONDS"); text != "" {
 		seconds, err := strconv.Atoi(text)
 		must(t, err)
-		length = time.Duration(seconds) * time.Second
+		if length = time.Duration(seconds) * time.Second; length < betweenDownloads {
+			t.Fatalf("CACHENODE_TEST_EDIT_SECONDS is %d, want at least %.0f", seconds, betweenDownloads.Seconds())
+		}
 	}
 	downloads := e.downloadSlowly(t, length)
 	most := map[string]int{}
@@ -312,7 +324,7 @@ func (e *routeEdits) downloadSlowly(t *testing.T, length time.Duration) (ended f
 	clients := map[string]*process{}
 	for pod, address := range e.pods {
 		var paths []string
-		for i := range int(length / (10 * time.Second)) {
+		for i := range int(length / betweenDownloads) {
 			paths = append(paths, fmt.Sprintf("/objects/60000000/slow-%s-%d", pod, i))
 		}
 		cmd := exec.Command("kubectl", "--namespace", namespace, "exec", "-i", e.clients[1], "--", "/client", "slow",
