@@ -34,7 +34,7 @@ type GatewayExchange struct {
 
 // listening describes what the pods of a CacheNode serve for Gateways.
 type listening struct {
-	// running are the tables that the ready pods serve, by revision. unknown is true if the revision of one of these pods
+	// running are the tables that the ready pods serve or may soon serve, by revision. unknown is true if the revision of one of these pods
 	// is not known.
 	running map[string]routes.Table
 	unknown bool

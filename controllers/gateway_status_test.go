@@ -68,7 +68,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestListensOn checks which tables count as served: those of the revisions that ready pods run.
+// TestListensOn checks which tables count as served: those of the revisions that ready pods run, and that of the
+// candidate.
 func TestListensOn(t *testing.T) {
 	t.Parallel()
 	revision := func(id string, ports ...int32) *agentapi.Revision {
@@ -101,11 +102,13 @@ func TestListensOn(t *testing.T) {
 		running        map[string]routes.Table
 		unknown, whole bool
 	}{
-		"all run the candidate":  {map[string]string{"a": "new", "b": "new"}, "", running(newer), false, true},
-		"one runs the candidate": {map[string]string{"a": "new", "b": "old"}, "", running(older, newer), false, true},
-		"an old pod, not ready":  {map[string]string{"a": "new", "b": "old"}, "b", running(newer), false, true},
-		"an unknown revision":    {map[string]string{"a": "new", "b": "older"}, "", running(newer), true, false},
-		"unknown, not ready":     {map[string]string{"a": "new", "b": "older"}, "b", running(newer), false, false},
+		"all run the candidate":   {map[string]string{"a": "new", "b": "new"}, "", running(newer), false, true},
+		"one runs the candidate":  {map[string]string{"a": "new", "b": "old"}, "", running(older, newer), false, true},
+		"an old pod, not ready":   {map[string]string{"a": "new", "b": "old"}, "b", running(newer), false, true},
+		"none runs the candidate": {map[string]string{"a": "old", "b": "old"}, "", running(older, newer), false, true},
+		"no pod is ready":         {map[string]string{"a": "old"}, "a", running(), false, true},
+		"an unknown revision":     {map[string]string{"a": "new", "b": "older"}, "", running(newer), true, false},
+		"unknown, not ready":      {map[string]string{"a": "new", "b": "older"}, "b", running(newer), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -129,5 +129,8 @@ func (o observed) listensOn() (now listening, whole bool) {
 			now.unknown = true
 		}
 	}
+	if c := o.offered.candidate; c != nil && len(now.running) > 0 {
+		now.running[c.ID] = c.Routes // a pod may take it at any time, also if it was decided otherwise since
+	}
 	return now, whole
 }

@@ -17,7 +17,7 @@ const RouteConditionProgrammed gw.RouteConditionType = "cachenode.io/Programmed"
 
 // Running contains what the ready pods serve.
 type Running struct {
-	// Tables are the tables that ready pods serve, each once.
+	// Tables are the tables that ready pods serve, or may take at any time, each once. It is empty if no pod is ready.
 	Tables []routes.Table
 	// Unknown is true if nobody knows which table one of the ready pods serves. It may have missed several revisions.
 	Unknown bool
