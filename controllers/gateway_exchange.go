@@ -34,8 +34,8 @@ type GatewayExchange struct {
 
 // listening describes what the pods of a CacheNode serve for Gateways.
 type listening struct {
-	// running are the tables that the ready pods serve or may soon serve, by revision. unknown is true if the revision of one of these pods
-	// is not known.
+	// running are the tables that the ready pods serve or may soon serve, by revision. unknown is true if the revision
+	// of one of these pods is not known.
 	running map[string]routes.Table
 	unknown bool
 	// held contains the ports on which a pod may listen. Another Gateway must not get such a port.
