@@ -100,8 +100,8 @@ func (r *CacheNodeReconciler) tellRefused(s scope, o observed, w wanted, done ro
 	}
 }
 
-// listensOn returns the ports on which the pods listen for Gateways, and the certificates that they need, according to
-// the revisions that they run. whole is false if a pod runs a revision that the ConfigMap no longer contains.
+// listensOn returns what the pods serve for Gateways, according to the revisions that they run. whole is false if a pod
+// runs a revision that the ConfigMap no longer contains.
 func (o observed) listensOn() (now listening, whole bool) {
 	now, whole = listening{
 		running: map[string]routes.Table{}, held: map[gateways.Port]int32{}, certificates: map[string]bool{},
@@ -130,7 +130,7 @@ func (o observed) listensOn() (now listening, whole bool) {
 		}
 	}
 	if c := o.offered.candidate; c != nil && len(now.running) > 0 {
-		now.running[c.ID] = c.Routes // a pod may take it at any time, also if it was decided otherwise since
+		now.running[c.ID] = c.Routes // a pod may take it at any time, even if the routes have changed since
 	}
 	return now, whole
 }

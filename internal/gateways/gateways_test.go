@@ -114,7 +114,7 @@ func summary(r gateways.Result) (lines []string) {
 	conditions := func(list []metav1.Condition) (text string) {
 		for _, c := range list {
 			if c.Type == string(gateways.RouteConditionProgrammed) && c.Reason == "Invalid" {
-				continue // it only says that there are other problems; see TestProgrammedRoutes
+				continue // other conditions show the problem; TestProgrammedRoutes checks this one
 			}
 			if want := or(usual[c.Type], "True"); string(c.Status) != want || c.Message != "" || c.Type == "PartiallyInvalid" {
 				text += fmt.Sprintf(" %s=%s %s", c.Type, c.Status, c.Reason)

@@ -10,8 +10,9 @@ const (
 	// maxEqual is the maximum number of hosts and labels of hosts of one namespace that have the same hash in nginx. This
 	// practically never happens by accident.
 	maxEqual = 4
-	// maxEqualBytes limits the size of those of all namespaces. nginx refuses a configuration if too many do not fit into
-	// a bucket of a table, and needs very long if they only just fit.
+	// maxEqualBytes is the maximum length of all hosts and labels of all namespaces that have the same hash. nginx puts
+	// them into one bucket of a table. It refuses a configuration if the bucket is too small, and needs very long to read
+	// the configuration if they nearly fill the bucket.
 	maxEqualBytes = 1024
 )
 

@@ -247,7 +247,8 @@ func (r *room) take(namespace string, more use) *problem {
 // check returns a problem if there is not enough room for a namespace.
 func (r *room) check(namespace string, more use) *problem {
 	if has := r.exceeds(namespace, r.of[namespace].plus(more), r.total.plus(more)); has != "" {
-		return problemf(reasonNoRoom, "CacheNode %s has no room: %s", r.fleet, has)
+		return problemf(reasonNoRoom, "CacheNode %s has no room: %s. Remove what is not needed; "+
+			"docs/howto/gateways.md describes the limits", r.fleet, has)
 	}
 	return nil
 }
@@ -268,7 +269,7 @@ func (r *room) exceeds(namespace string, own, all use) string {
 		{"bytes of routes and listeners", own.bytes, all.bytes, maxTableBytes},
 		{"bytes of routes and listeners, compressed,", own.packed, all.packed, maxPackedBytes},
 		{"bytes of matches, counted for each host of each listener,", own.rowBytes, all.rowBytes, maxRowBytes},
-		{"nginx variables for matches", own.variables, all.variables, maxVariables},
+		{"nginx variables for matches, counted for each host,", own.variables, all.variables, maxVariables},
 		{"backends, counted for each route,", own.backends, all.backends, maxBackends},
 		{"bytes of certificates", own.certificates, all.certificates, maxCertificateBytes},
 	} {

@@ -87,7 +87,7 @@ func (t Table) isTaken(v VirtualHost, podPort int32) bool {
 	})
 }
 
-// setNext sets the field Next of all virtual hosts. They are sorted by the precedence of their patterns.
+// setNext sets the field Next of all virtual hosts.
 func setNext(hosts []VirtualHost) {
 	type pattern struct {
 		listener int
