@@ -102,15 +102,14 @@ type parent struct {
 func hostsOf(
 	ref gw.ParentReference, gateway types.NamespacedName, listeners []*listener, r *gw.HTTPRoute,
 ) (hosts map[*listener][]routes.Host, refused *problem) {
-	named := false
-	var names, accepted []string
+	var all, named, accepted []string
 	hosts = map[*listener][]routes.Host{}
 	for _, l := range listeners {
-		names = append(names, fmt.Sprintf("%s on port %d", l.Name, l.Port))
+		all = append(all, fmt.Sprintf("%s on port %d", l.Name, l.Port))
 		if !l.isNamed(ref) {
 			continue
 		}
-		named = true
+		named = append(named, string(l.Name))
 		if l.refused != nil || len(l.kinds()) == 0 || !l.allows(r.Namespace) {
 			continue
 		}
@@ -120,14 +119,14 @@ func hostsOf(
 		}
 	}
 	switch {
-	case !named:
+	case len(named) == 0:
 		return nil, problemf(gw.RouteReasonNoMatchingParent,
 			"Gateway %s has no listener with the sectionName and the port of the parentRef: it has %s",
-			gateway, strings.Join(names, ", "))
+			gateway, strings.Join(all, ", "))
 	case len(accepted) == 0:
 		return nil, problemf(gw.RouteReasonNotAllowedByListeners,
-			"no listener of Gateway %s allows HTTPRoutes of namespace %s: see its allowedRoutes and its conditions",
-			gateway, r.Namespace)
+			"Gateway %s: none of the listeners of the parentRef (%s) accepts HTTPRoutes of namespace %s: see their conditions, "+
+				"protocol and allowedRoutes", gateway, strings.Join(named, ", "), r.Namespace)
 	case len(hosts) == 0:
 		return nil, problemf(gw.RouteReasonNoMatchingListenerHostname,
 			"no listener of Gateway %s accepts one of the route's hostnames: they accept %s",
