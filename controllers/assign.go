@@ -60,7 +60,7 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, s scope, pod *corev1
 	}
 	maps.Copy(annotations, told)
 	annotations[v1alpha1.AnnotationRetry] = s.cacheNode.Annotations[v1alpha1.AnnotationRetry]
-	// The nonce stays the same for a few seconds. So if a pass repeats the last write because its cache lags behind, the
+	// The nonce stays the same for up to a second. So if a pass repeats the last write because its cache lags behind, the
 	// write changes nothing.
 	annotations[naming.AnnotationNonce] = strconv.FormatInt(s.now.Unix()/int64(rollout.NudgeAfter/time.Second), 10)
 	for key, value := range annotations {

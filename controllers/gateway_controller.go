@@ -3,12 +3,10 @@ package controllers
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,7 +23,6 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
-	"github.com/cachenode/cachenode-operator/internal/manifest"
 )
 
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses;gateways;httproutes;referencegrants,verbs=list;watch
@@ -53,6 +49,7 @@ type GatewayReconciler struct {
 	ClusterDomain string
 	// newQueue creates the controller's queue; nil means the default queue of controller-runtime. Tests set it.
 	newQueue queueFunc
+	referred referred
 }
 
 // SetupWithManager adds the reconciler to the manager.
@@ -70,23 +67,16 @@ func (r *GatewayReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		WatchesRawSource(r.Exchange.forGateways())
-	otherBackend := predicate.Funcs{UpdateFunc: isOtherBackend}
+	other := predicate.Funcs{UpdateFunc: isOtherReference}
+	referring := handler.EnqueueRequestsFromMapFunc(r.referred.to)
 	for _, kind := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}} {
-		b = b.WatchesRawSource(source.Kind(r.Backends, kind, all, otherBackend))
+		b = b.WatchesRawSource(source.Kind(r.Backends, kind, referring, other))
 	}
-	b = b.WatchesRawSource(source.Kind[client.Object](r.Certificates, &corev1.Secret{}, all, otherBackend))
+	b = b.WatchesRawSource(source.Kind[client.Object](r.Certificates, &corev1.Secret{}, referring, other))
 	if r.Grants {
 		b = b.Watches(&gw.ReferenceGrant{}, all, changed)
 	}
 	return b.Complete(r)
-}
-
-// isOtherBackend returns true for an update of a Service, an EndpointSlice or a Secret that can matter to Gateways. The
-// objects are stripped; see [StripReference].
-func isOtherBackend(e event.UpdateEvent) bool {
-	before, after := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew
-	before.SetResourceVersion(after.GetResourceVersion())
-	return !equality.Semantic.DeepEqual(before, after)
 }
 
 // all returns the requests for all CacheNodes to which a GatewayClass refers or has referred. Gateways of a class that
@@ -132,7 +122,7 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		if !known {
 			return reconcile.Result{}, nil // the first pass of the CacheNode causes a pass here
 		}
-		state.Running = gateways.Running{Unknown: listening.unknown, Tables: slices.Collect(maps.Values(listening.running))}
+		state.Running = r.Exchange.running(request.NamespacedName)
 		state.Held = r.Exchange.needed(request.NamespacedName)
 		state.Refused = r.Exchange.refusedBy(request.NamespacedName)
 		unserved = r.serve(ctx, cacheNode, &state, listening.held)
@@ -170,77 +160,8 @@ func (r *GatewayReconciler) cacheNode(
 	err = r.Get(ctx, name, cacheNode)
 	if apierrors.IsNotFound(err) || err == nil && !cacheNode.DeletionTimestamp.IsZero() {
 		r.Exchange.forget(name)
+		r.referred.forget(name)
 		return nil, nil
 	}
 	return cacheNode, err
-}
-
-// serve assigns ports to the Gateways, and writes their Services. It adds the ports and the addresses to the state. It
-// deletes the Services of Gateways that are gone. held contains ports on which a pod may still listen.
-func (r *GatewayReconciler) serve(
-	ctx context.Context, cacheNode *v1alpha1.CacheNode, state *gateways.State, held map[gateways.Port]int32,
-) error {
-	services := &corev1.ServiceList{}
-	if err := r.List(ctx, services, client.InNamespace(cacheNode.Namespace)); err != nil {
-		return err
-	}
-	own := map[types.NamespacedName]*corev1.Service{}
-	kept := maps.Clone(held)
-	if kept == nil {
-		kept = map[gateways.Port]int32{}
-	}
-	for i := range services.Items {
-		service := &services.Items[i]
-		gateway, ports, ok := manifest.GatewayPorts(service)
-		if !ok || !isOwn(service, cacheNode) {
-			continue
-		}
-		own[gateway] = service
-		for port, number := range ports {
-			kept[gateways.Port{Gateway: gateway, Number: port}] = number
-		}
-	}
-	if g := cacheNode.Spec.Gateways; g != nil {
-		state.Ports = state.AssignedPorts(kept, gateways.Range{From: g.Ports.From, To: g.Ports.To})
-	}
-	ports := map[types.NamespacedName]map[int32]int32{}
-	for port, number := range state.Ports {
-		if ports[port.Gateway] == nil {
-			ports[port.Gateway] = map[int32]int32{}
-		}
-		ports[port.Gateway][port.Number] = number
-	}
-	state.Addresses = map[types.NamespacedName][]string{}
-	var errs []error
-	for gateway := range ports {
-		service, err := r.applyService(ctx, manifest.GatewayService(cacheNode, gateway, ports[gateway]))
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		state.Addresses[gateway] = addressesOf(service)
-	}
-	for gateway, service := range own {
-		if ports[gateway] == nil {
-			errs = append(errs, client.IgnoreNotFound(r.Delete(ctx, service)))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// addressesOf returns the addresses at which clients reach a Service.
-func addressesOf(service *corev1.Service) (addresses []string) {
-	if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return slices.DeleteFunc(slices.Clone(service.Spec.ClusterIPs), func(ip string) bool {
-			return ip == corev1.ClusterIPNone
-		})
-	}
-	for _, i := range service.Status.LoadBalancer.Ingress {
-		if i.IP != "" {
-			addresses = append(addresses, i.IP)
-		} else if i.Hostname != "" {
-			addresses = append(addresses, i.Hostname)
-		}
-	}
-	return addresses
 }

@@ -23,9 +23,9 @@ type GatewayExchange struct {
 	mutex     sync.Mutex
 	tables    map[types.NamespacedName]routes.Table
 	listening map[types.NamespacedName]listening
-	// given are the certificates in the tables that a pass of [CacheNodeReconciler] has got. The pass may be about to
-	// offer such a table to the pods.
-	given map[types.NamespacedName]map[string]bool
+	// given are the tables that a pass of [CacheNodeReconciler] has got since the last report, each once. The pass may be
+	// about to offer such a table to the pods.
+	given map[types.NamespacedName][]routes.Table
 	// refused are the routes that nginx has refused, by CacheNode and ID.
 	refused map[types.NamespacedName]map[string]gateways.Refused
 	// toCacheNodes and toGateways are the queues of the two controllers; nil before a controller starts.
@@ -44,11 +44,18 @@ type listening struct {
 	certificates map[string]bool
 }
 
+// isLike returns true if both describe the same. Two revisions with the same ID have the same table.
+func (l listening) isLike(other listening) bool {
+	revisions := func(l listening) []string { return slices.Sorted(maps.Keys(l.running)) }
+	return slices.Equal(revisions(l), revisions(other)) && l.unknown == other.unknown &&
+		maps.Equal(l.held, other.held) && maps.Equal(l.certificates, other.certificates)
+}
+
 // NewGatewayExchange returns an exchange without values.
 func NewGatewayExchange() *GatewayExchange {
 	return &GatewayExchange{
 		tables: map[types.NamespacedName]routes.Table{}, listening: map[types.NamespacedName]listening{},
-		refused: map[types.NamespacedName]map[string]gateways.Refused{}, given: map[types.NamespacedName]map[string]bool{},
+		refused: map[types.NamespacedName]map[string]gateways.Refused{}, given: map[types.NamespacedName][]routes.Table{},
 	}
 }
 
@@ -91,7 +98,10 @@ func (e *GatewayExchange) table(cacheNode types.NamespacedName) (table routes.Ta
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	table, known = e.tables[cacheNode]
-	e.given[cacheNode] = union(e.given[cacheNode], certificatesOf(table))
+	isSame := func(t routes.Table) bool { return reflect.DeepEqual(t, table) }
+	if known && !slices.ContainsFunc(e.given[cacheNode], isSame) {
+		e.given[cacheNode] = append(e.given[cacheNode], table)
+	}
 	return table, known
 }
 
@@ -100,7 +110,23 @@ func (e *GatewayExchange) table(cacheNode types.NamespacedName) (table routes.Ta
 func (e *GatewayExchange) needed(cacheNode types.NamespacedName) map[string]bool {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	return union(union(e.listening[cacheNode].certificates, e.given[cacheNode]), certificatesOf(e.tables[cacheNode]))
+	ids := union(e.listening[cacheNode].certificates, certificatesOf(e.tables[cacheNode]))
+	for _, t := range e.given[cacheNode] {
+		maps.Copy(ids, certificatesOf(t))
+	}
+	return ids
+}
+
+// running returns what the ready pods of a CacheNode serve, or may take at any time.
+func (e *GatewayExchange) running(cacheNode types.NamespacedName) gateways.Running {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	l := e.listening[cacheNode]
+	r := gateways.Running{Unknown: l.unknown, Tables: slices.Collect(maps.Values(l.running))}
+	if len(r.Tables) > 0 { // otherwise no pod is ready
+		r.Tables = append(r.Tables, e.given[cacheNode]...)
+	}
+	return r
 }
 
 // certificatesOf returns the IDs of the certificates in a table.
@@ -125,14 +151,14 @@ func (e *GatewayExchange) withTables() []types.NamespacedName {
 func (e *GatewayExchange) setListening(cacheNode types.NamespacedName, now listening, whole bool) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
+	given := e.given[cacheNode]
 	delete(e.given, cacheNode) // the pass that got them has ended, and its revision counts now
+	wasReplaced := func(t routes.Table) bool { return !reflect.DeepEqual(t, e.tables[cacheNode]) }
 	before, known := e.listening[cacheNode]
 	if !whole {
 		now.held = union(before.held, now.held)
 	}
-	revisions := func(l listening) []string { return slices.Sorted(maps.Keys(l.running)) }
-	if known && slices.Equal(revisions(before), revisions(now)) && before.unknown == now.unknown &&
-		maps.Equal(before.held, now.held) && maps.Equal(before.certificates, now.certificates) {
+	if known && now.isLike(before) && !slices.ContainsFunc(given, wasReplaced) {
 		return
 	}
 	e.listening[cacheNode] = now

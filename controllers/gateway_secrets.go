@@ -61,7 +61,9 @@ func stripSecret(object any) (any, error) {
 
 // readCertificates adds the certificates to which listeners refer.
 func (r *GatewayReconciler) readCertificates(ctx context.Context, state *gateways.State) error {
-	for _, name := range state.CertificateRefs() {
+	names := state.CertificateRefs()
+	r.referred.set(state.Fleet.NamespacedName, secretKind, names)
+	for _, name := range names {
 		if !r.watches(name.Namespace) {
 			continue
 		}

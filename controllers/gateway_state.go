@@ -6,13 +6,11 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
 )
 
@@ -55,7 +53,9 @@ func (r *GatewayReconciler) watches(namespace string) bool { return watches(r.Wa
 // counts as missing.
 func (r *GatewayReconciler) readBackends(ctx context.Context, state *gateways.State) error {
 	from := services{cache: r.Backends, watched: r.Watched, endpoints: true}
-	for _, name := range state.Backends() {
+	names := state.Backends()
+	r.referred.set(state.Fleet.NamespacedName, serviceKind, names)
+	for _, name := range names {
 		service, found, err := from.get(ctx, name)
 		if err != nil {
 			return err
@@ -65,14 +65,4 @@ func (r *GatewayReconciler) readBackends(ctx context.Context, state *gateways.St
 		}
 	}
 	return nil
-}
-
-// applyService writes the Service of a Gateway, and returns it as the API server stores it.
-func (r *GatewayReconciler) applyService(ctx context.Context, want *corev1.Service) (*corev1.Service, error) {
-	live, _, err := (apply.Applier{Client: r.Client, Live: r.Live}).Apply(ctx, want)
-	if err != nil {
-		return nil, err
-	}
-	service := &corev1.Service{}
-	return service, runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, service)
 }

@@ -90,11 +90,13 @@ func (o *operator) apply(documents string) {
 
 func team(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "team"} }
 
-// table returns the routes in the newest revision of a CacheNode.
+// table returns the routes that were decided for a CacheNode.
 func (o *operator) table(cacheNode *v1alpha1.CacheNode) routes.Table {
 	o.t.Helper()
-	table, _ := o.reconciler.Exchange.table(client.ObjectKeyFromObject(cacheNode))
-	return table
+	e := o.reconciler.Exchange
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return e.tables[client.ObjectKeyFromObject(cacheNode)]
 }
 
 // condition returns the status and the reason of a condition, separated by a space; "" if it does not exist.
@@ -148,6 +150,10 @@ func TestGateway(t *testing.T) {
 	o.settle(cacheNode)
 	if o.gatewayService("shop") == nil {
 		t.Error("the Gateway of a class that is being deleted has no Service")
+	}
+	o.get(class)
+	if c := meta.FindStatusCondition(class.Status.Conditions, "Accepted"); !strings.Contains(c.Message, "being deleted") {
+		t.Errorf("the class that is being deleted says %s: %q", c.Reason, c.Message)
 	}
 	must(t, o.client.Delete(context.Background(), gateway))
 	o.eventually(func() string {
@@ -229,6 +235,51 @@ func TestGatewayInAnyOrder(t *testing.T) {
 		again.SetResourceVersion("")
 		must(t, o.client.Create(context.Background(), again))
 		o.eventually(serves)
+	}
+}
+
+// TestAddressOfAGateway checks that a Gateway keeps its Service, its address and its ports while the CacheNode does not
+// serve it, because a new Service would have another address.
+func TestAddressOfAGateway(t *testing.T) {
+	t.Parallel()
+	o := gatewayOperator(t)
+	o.apply(aGateway)
+	cacheNode := o.create(aFleet + "  origin: {servers: [{host: origin.example.com}]}\n")
+	o.settle(cacheNode)
+	gateway := &gw.Gateway{ObjectMeta: team("shop")}
+	o.get(gateway)
+	before, addresses := o.gatewayService("shop"), gateway.Status.Addresses
+	allowed, same := cacheNode.Spec.Gateways.DeepCopy(), cacheNode.Spec.Gateways.DeepCopy()
+	same.AllowedNamespaces.From = "Same"
+	for name, change := range map[string]struct {
+		gateways *v1alpha1.Gateways
+		want     string
+	}{
+		"other namespaces": {same, "False NamespaceNotAllowed"},
+		"no Gateways":      {nil, "False InvalidParameters"},
+	} {
+		for _, step := range []struct {
+			gateways  *v1alpha1.Gateways
+			want      string
+			listeners int
+		}{{change.gateways, change.want, 0}, {allowed, "True Accepted", 1}} {
+			o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Gateways = step.gateways })
+			o.eventually(func() string {
+				o.get(gateway)
+				got := condition(gateway.Status.Conditions, "Accepted")
+				if n := len(o.table(cacheNode).Listeners); got != step.want || n != step.listeners {
+					return fmt.Sprintf("%s: Accepted is %s, want %s; %d listeners", name, got, step.want, n)
+				}
+				return ""
+			})
+			after := o.gatewayService("shop")
+			if after == nil || after.UID != before.UID || !slices.Equal(after.Spec.Ports, before.Spec.Ports) {
+				t.Errorf("%s: the Service is %v", name, after)
+			}
+			if diff := gocmp.Diff(addresses, gateway.Status.Addresses); diff != "" {
+				t.Errorf("%s: the addresses (-want +got):\n%s", name, diff)
+			}
+		}
 	}
 }
 

@@ -293,7 +293,7 @@ func (r *CacheNodeReconciler) referenceSources(references cache.Cache) (sources 
 	byLabel := func(o client.Object) types.NamespacedName {
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[discoveryv1.LabelServiceName]}
 	}
-	other := predicate.Funcs{UpdateFunc: isOtherBackend}
+	other := predicate.Funcs{UpdateFunc: isOtherReference}
 	sources = append(sources,
 		source.Kind[client.Object](references, &corev1.Service{}, referrers("Service", client.ObjectKeyFromObject), other))
 	if r.Endpoints {

@@ -5,11 +5,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/cachenode/cachenode-operator/internal/gateways"
 )
@@ -79,4 +81,12 @@ func strippedMeta(of client.Object, labels map[string]string) metav1.ObjectMeta 
 		Namespace: of.GetNamespace(), Name: of.GetName(), UID: of.GetUID(), ResourceVersion: of.GetResourceVersion(),
 		Labels: labels,
 	}
+}
+
+// isOtherReference returns true for an update of a stripped object that can matter to those who refer to it; see
+// [StripReference] and [CertificateOptions].
+func isOtherReference(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew
+	before.SetResourceVersion(after.GetResourceVersion())
+	return !equality.Semantic.DeepEqual(before, after)
 }

@@ -36,7 +36,8 @@ func (d *decision) attach(r *gw.HTTPRoute) {
 	if len(parents) == 0 {
 		return
 	}
-	compiled := compiled{refused: d.room.tooMany(d.considered[r.Namespace])}
+	tooMany := d.room.tooMany(d.considered[r.Namespace])
+	compiled := compiled{refused: tooMany, isUnread: tooMany != nil}
 	d.considered[r.Namespace]++
 	if compiled.refused == nil {
 		compiled = d.compile(r)

@@ -11,15 +11,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// backends returns the backends of a rule. unresolved is the problem of the first reference that cannot be used; nil
-// if there is none.
+// backends returns the backends of a rule, and the problems of the references that cannot be used.
 func (d *decision) backends(at, namespace string, refs []gw.HTTPBackendRef) (
-	backends []routes.Backend, unresolved *problem,
+	backends []routes.Backend, unresolved []*problem,
 ) {
 	for i, ref := range refs {
 		weight := ptr.Deref(ref.Weight, 1)
 		b, p := d.backend(fmt.Sprintf("%s.backendRefs[%d]", at, i), namespace, ref.BackendObjectReference)
-		unresolved = firstOf(unresolved, p)
+		if p != nil {
+			unresolved = append(unresolved, p)
+		}
 		if b.Weight = weight; weight > 0 {
 			backends = append(backends, b)
 		}

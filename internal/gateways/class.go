@@ -38,9 +38,11 @@ func ClassStatus(class *gw.GatewayClass, cacheNode *v1alpha1.CacheNode, version 
 		supported.Status, supported.Reason = metav1.ConditionUnknown, "VersionUnknown"
 		supported.Message = "the version of the CustomResourceDefinitions of the Gateway API cannot be read"
 	}
-	status := gw.GatewayClassStatus{Conditions: []metav1.Condition{
-		unless(refused, gw.GatewayClassConditionStatusAccepted, gw.GatewayClassReasonAccepted, class.Generation), supported,
-	}}
+	accepted := unless(refused, gw.GatewayClassConditionStatusAccepted, gw.GatewayClassReasonAccepted, class.Generation)
+	if refused == nil && !class.DeletionTimestamp.IsZero() {
+		accepted.Message = "the class is being deleted, and stays until no Gateway names it"
+	}
+	status := gw.GatewayClassStatus{Conditions: []metav1.Condition{accepted, supported}}
 	for _, f := range slices.Sorted(slices.Values(features)) {
 		status.SupportedFeatures = append(status.SupportedFeatures, gw.SupportedFeature{Name: f})
 	}

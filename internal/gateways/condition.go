@@ -31,6 +31,18 @@ func firstOf(problems ...*problem) *problem {
 	return nil
 }
 
+// joined returns a problem with the messages of all problems, and the reason of the first one; nil if there is none.
+func joined(problems []*problem) *problem {
+	var messages []string
+	for _, p := range problems {
+		messages = append(messages, p.message)
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	return problemf(problems[0].reason, "%s", strings.Join(messages, "; "))
+}
+
 // unless returns a condition for the given generation of an object. If there is a problem, the condition is false,
 // with the reason and the message of the problem. Otherwise, the condition is true, with the reason fine. The time of
 // the condition is set when the condition is written.

@@ -69,6 +69,11 @@ func (s State) Allowed() (allowed []gw.Gateway) {
 	return allowed
 }
 
+// Has returns true for a Gateway of the fleet's class, whether the fleet serves it or not.
+func (s State) Has(gateway types.NamespacedName) bool {
+	return slices.ContainsFunc(s.Gateways, func(g gw.Gateway) bool { return nameOf(&g) == gateway })
+}
+
 // Backends returns the Services to which routes of the fleet's Gateways may refer, each once.
 func (s State) Backends() (names []types.NamespacedName) {
 	own, seen := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}

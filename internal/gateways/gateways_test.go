@@ -433,3 +433,28 @@ func TestChangedListener(t *testing.T) {
 		t.Error("no pod serves the other hostname, and the listener is programmed")
 	}
 }
+
+// TestUnresolvedBackends checks that a condition names all backends that cannot be used, so that a team need not find
+// them one after another.
+func TestUnresolvedBackends(t *testing.T) {
+	t.Parallel()
+	s := state(t, `kind: Gateway
+metadata: {name: main}
+spec: {listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+kind: HTTPRoute
+metadata: {name: shop}
+spec:
+  parentRefs: [{name: main}]
+  rules:
+  - backendRefs: [{name: web, port: 81}, {name: web, port: 80}]
+  - backendRefs: [{name: web, kind: Store, port: 80}, {name: none, port: 80}]
+`)
+	c := meta.FindStatusCondition(gateways.Decide(s).Parents[name("edge", "shop")][0].Conditions, "ResolvedRefs")
+	want := "spec.rules[0].backendRefs[0]: Service edge/web has no port 81; " +
+		`spec.rules[1].backendRefs[0]: Store of group "" is not supported: name a Service; ` +
+		"spec.rules[1].backendRefs[1]: Service edge/none does not exist"
+	if c.Reason != "BackendNotFound" || c.Message != want {
+		t.Errorf("%s: %s\nwant %s", c.Reason, c.Message, want)
+	}
+}

@@ -18,6 +18,8 @@ type Problem struct {
 	Object types.NamespacedName
 	// Text contains the part of the object, the reason and the message.
 	Text string
+	// Ignored is true if a field has no effect, and the object is served all the same.
+	Ignored bool
 }
 
 // Problems returns the problems in the statuses, sorted by kind and name. It leaves out what the pods have yet to do.
@@ -50,7 +52,9 @@ func problemsOf(kind string, object types.NamespacedName, part string, of []meta
 			isBad = c.Status == metav1.ConditionTrue
 		}
 		if isBad {
-			problems = append(problems, Problem{kind, object, fmt.Sprintf("%s%s: %s", part, c.Reason, c.Message)})
+			problems = append(problems, Problem{
+				kind, object, fmt.Sprintf("%s%s: %s", part, c.Reason, c.Message), c.Type == string(GatewayConditionIgnored),
+			})
 		}
 	}
 	return problems

@@ -21,19 +21,22 @@ import (
 // nil if there is none.
 type compiled struct {
 	route routes.Route
-	// refused says why no rule can be served. partial says which rules are left out. unresolved says which backend
+	// refused says why no rule can be served. partial says which rules are left out. unresolved says which backends
 	// cannot be used.
 	refused, partial, unresolved *problem
+	// isUnread is true if nobody has looked at the rules and their backends.
+	isUnread bool
 	// fellBack is true if route is an earlier version, because nginx refuses the last one.
 	fellBack bool
 }
 
 // conditions returns the conditions of the route for a parent. refused is nil if the parent accepts the route.
 func (c compiled) conditions(refused *problem, generation int64) []metav1.Condition {
-	list := []metav1.Condition{
-		unless(refused, gw.RouteConditionAccepted, gw.RouteReasonAccepted, generation),
-		unless(c.unresolved, gw.RouteConditionResolvedRefs, gw.RouteReasonResolvedRefs, generation),
+	list := []metav1.Condition{unless(refused, gw.RouteConditionAccepted, gw.RouteReasonAccepted, generation)}
+	if c.isUnread {
+		return list
 	}
+	list = append(list, unless(c.unresolved, gw.RouteConditionResolvedRefs, gw.RouteReasonResolvedRefs, generation))
 	if c.partial != nil && refused == nil {
 		list = append(list, ifAny(c.partial, gw.RouteConditionPartiallyInvalid, "", generation))
 	}
@@ -45,6 +48,7 @@ func (c compiled) conditions(refused *problem, generation int64) []metav1.Condit
 func (d *decision) compile(r *gw.HTTPRoute) compiled {
 	c := compiled{route: routes.Route{Namespace: r.Namespace, Name: r.Name, Site: d.site(r)}}
 	var problems []string
+	var unresolved []*problem
 	skipped := 0
 	for i, rule := range r.Spec.Rules {
 		at := fmt.Sprintf("spec.rules[%d]", i)
@@ -54,11 +58,12 @@ func (d *decision) compile(r *gw.HTTPRoute) compiled {
 			skipped++
 			continue
 		}
-		backends, unresolved := d.backends(at, r.Namespace, rule.BackendRefs)
-		compiledRule.Backends, c.unresolved = backends, firstOf(c.unresolved, unresolved)
+		backends, missing := d.backends(at, r.Namespace, rule.BackendRefs)
+		compiledRule.Backends, unresolved = backends, append(unresolved, missing...)
 		compiledRule.Skipped, skipped = skipped, 0
 		c.route.Rules = append(c.route.Rules, compiledRule)
 	}
+	c.unresolved = joined(unresolved)
 	if len(problems) > 0 {
 		// The specification of the Gateway API defines how the message begins.
 		c.partial = problemf(gw.RouteReasonUnsupportedValue, "Dropped Rule: %s", strings.Join(problems, "; "))

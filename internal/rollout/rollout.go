@@ -21,11 +21,11 @@ import (
 
 // NudgeAfter is the time within which a pod must report a revision that was assigned to it. After that time, the
 // operator nudges the pod, which means that it makes the kubelet refresh the pod's volumes again. The time doubles with
-// each nudge.
-const NudgeAfter = 2 * time.Second
+// each nudge. Sometimes a kubelet that has just refreshed the volumes for another reason misses a new revision.
+const NudgeAfter = time.Second
 
 // maxNudges is the maximum number of times that the time between two nudges doubles.
-const maxNudges = 6
+const maxNudges = 7
 
 // State is the state that the ConfigMap stores.
 type State struct {

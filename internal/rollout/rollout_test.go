@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
 				Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "a"), just)},
 			},
-			Decision{State: State{Stable: "a", Candidate: "b"}, After: 1500 * time.Millisecond},
+			Decision{State: State{Stable: "a", Candidate: "b"}, After: NudgeAfter / 2},
 		},
 		"the canary does not report: it is nudged": {
 			Input{
@@ -90,7 +90,7 @@ func TestDecide(t *testing.T) {
 			},
 			Decision{
 				State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b"},
-				After: 1500 * time.Millisecond,
+				After: NudgeAfter / 2,
 			},
 		},
 		"all have it": {
@@ -162,7 +162,7 @@ func TestDecide(t *testing.T) {
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
 				Pods: pods{
 					pod(0, "a", "a"),
-					with(pod(1, "b", "a"), func(p *Pod) { p.Nudges, p.AssignedAt = 3, now.Add(-10*time.Second) }),
+					with(pod(1, "b", "a"), func(p *Pod) { p.Nudges, p.AssignedAt = 3, now.Add(-2*time.Second) }),
 				},
 			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, After: 6 * time.Second},

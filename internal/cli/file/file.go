@@ -5,15 +5,12 @@
 package file
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -48,19 +45,12 @@ func readCacheNodes(
 		defer func() { _ = opened.Close() }()
 		in = opened
 	}
+	all, err := documents(in)
+	if err != nil {
+		return nil, err
+	}
 	var problems []error
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(bytes.TrimSpace(document)) == 0 {
-			continue
-		}
+	for _, document := range all {
 		if kind := kindOf(document); kind.Kind != "" && kind.Kind != "CacheNode" {
 			if other != nil {
 				if err := other(kind, document); err != nil {
@@ -88,14 +78,6 @@ func readCacheNodes(
 		return nil, errors.Join(problems...)
 	}
 	return cacheNodes, nil
-}
-
-// kindOf returns the kind of a document with its group and version. The kind is "" if it is unknown.
-func kindOf(document []byte) (kind metav1.TypeMeta) {
-	if yaml.Unmarshal(document, &kind) != nil {
-		return metav1.TypeMeta{}
-	}
-	return kind
 }
 
 // hasReplicas returns true if a document has spec.replicas.

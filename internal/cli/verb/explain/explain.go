@@ -73,7 +73,7 @@ With -f, the CacheNode comes from files, and the command needs no cluster.`, obj
 		if len(files) > 0 {
 			all, err = inFiles(files, args[0], method, args[1], command.InOrStdin(), command.ErrOrStderr())
 		} else {
-			all, err = inCluster(command.Context(), flags, args[0], method, args[1])
+			all, err = inCluster(command.Context(), flags, args[0], method, args[1], command.ErrOrStderr())
 		}
 		if err != nil {
 			return err
@@ -123,7 +123,8 @@ func inFiles(files []string, name, method, argument string, in io.Reader, warnin
 	if err != nil {
 		return nil, err
 	}
-	places, err := placesOf(cacheNode, objects.Table(cacheNode, "cluster.local", warnings), method, argument)
+	places, notes, err := placesOf(cacheNode, objects.Table(cacheNode, "cluster.local", warnings), method, argument)
+	writeNotes(warnings, notes)
 	all := make([]explained, len(places))
 	for i, p := range places {
 		p.ownedWhenNew(cacheNode)
@@ -134,7 +135,7 @@ func inFiles(files []string, name, method, argument string, in io.Reader, warnin
 
 // inCluster explains a URL or a key of a CacheNode in the cluster.
 func inCluster(
-	ctx context.Context, flags *connect.Flags, cacheNodeName, method, argument string,
+	ctx context.Context, flags *connect.Flags, cacheNodeName, method, argument string, warnings io.Writer,
 ) (all []explained, err error) {
 	cluster, err := flags.Connect()
 	if err != nil {
@@ -149,7 +150,8 @@ func inCluster(
 	if err != nil {
 		return nil, err
 	}
-	places, err := placesOf(cacheNode, table, method, argument)
+	places, notes, err := placesOf(cacheNode, table, method, argument)
+	writeNotes(warnings, notes)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +166,12 @@ func inCluster(
 		all = append(all, explained{p, copies})
 	}
 	return all, nil
+}
+
+func writeNotes(out io.Writer, notes []string) {
+	for _, note := range notes {
+		_, _ = fmt.Fprintln(out, "note:", note)
+	}
 }
 
 // keyOf returns the key of the object at a URL. It reads any other argument as a key: the key of an object, or the

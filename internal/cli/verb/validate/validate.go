@@ -151,6 +151,10 @@ func addRoutes(results []result, all file.Objects) (warnings []string) {
 		warnings = append(warnings, assumed...)
 		for _, p := range decided.Problems() {
 			id := file.ID{Kind: p.Kind, NamespacedName: p.Object}
+			if p.Ignored {
+				warnings = append(warnings, fmt.Sprintf("%s: %s", id, p.Text))
+				continue
+			}
 			problems[id] = append(problems[id], p.Text)
 		}
 	}

@@ -194,6 +194,10 @@ func TestRoutes(t *testing.T) {
 			aRoute + "---\napiVersion: gateway.networking.k8s.io/v1\nkind: GRPCRoute\nmetadata: {name: a}\n",
 			"HTTPRoute team-a/shop is valid", "GRPCRoute of gateway.networking.k8s.io is not supported", "",
 		},
+		"a field that has no effect": {
+			strings.Replace(aRoute, "listeners:", "infrastructure: {labels: {a: b}}\n  listeners:", 1), isValid,
+			"Gateway team-a/shop: UnsupportedField: spec.infrastructure.labels: not supported, and has no effect", "",
+		},
 		"a Gateway that is not in the files": {
 			strings.Replace(aRoute, "parentRefs: [{name: shop}]", "parentRefs: [{name: other}]", 1),
 			"routes.yaml: HTTPRoute team-a/shop is valid", "HTTPRoute team-a/shop: the files contain no Gateway", "",
