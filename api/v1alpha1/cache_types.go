@@ -6,14 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// CachePolicy defines which responses are cached, under which key and for how long. The origin's headers
+// Cache defines which responses are cached, under which key and for how long. The origin's headers
 // Cache-Control, Expires and X-Accel-Expires take precedence over the field valid. A response is not cached if it has
 // Set-Cookie or Vary: *, or if its request has Authorization. Requests with a Cookie header are served like other
 // requests. An origin whose responses depend on cookies must send Cache-Control: private or no-store.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.query) || !has(self.key) || 'RequestURI' in self.key || 'Args' in self.key",message="query: needs RequestURI or Args in cache.key, or no argument reaches the origin",fieldPath=".query"
 // +kubebuilder:validation:XValidation:rule="!has(self.methods) || !('POST' in self.methods) || (has(self.key) && 'Method' in self.key)",message="methods: POST needs Method in cache.key, or a GET would be answered with the response to a POST",fieldPath=".methods"
-type CachePolicy struct {
+type Cache struct {
 	// key is the set of request parts that identify an object (proxy_cache_key). The hash of these parts chooses the
 	// disk. The parts are Scheme, Host (without port), RequestURI (as the client sent it), URI (normalised), Args (with
 	// URI only) and Method. Exactly one of RequestURI and URI is required. The order does not matter. Default Scheme,
@@ -136,7 +136,7 @@ type CachePolicy struct {
 }
 
 // Names returns true if an entry of valid contains the status code.
-func (c CachePolicy) Names(status StatusCode) bool {
+func (c Cache) Names(status StatusCode) bool {
 	return slices.ContainsFunc(c.Valid, func(v Validity) bool { return slices.Contains(v.Status, status) })
 }
 

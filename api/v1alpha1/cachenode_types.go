@@ -113,7 +113,7 @@ type CacheNodeSpec struct {
 	// cache defines which responses are cached, under which key and for how long.
 	// +optional
 	// +kubebuilder:default={}
-	Cache CachePolicy `json:"cache,omitempty"`
+	Cache Cache `json:"cache,omitempty"`
 
 	// memoryTier keeps the most requested objects in memory, in front of the disks.
 	// +optional

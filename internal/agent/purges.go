@@ -55,13 +55,13 @@ func (c *conductor) readPurges() {
 
 // policies returns the cache policies by which nginx stores objects now or soon. These are the policy of the wanted
 // revision and, if it differs, the policy of the running revision.
-func (c *conductor) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
+func (c *conductor) policies(wanted agentapi.Revision) []v1alpha1.Cache {
 	// The result of this function contains only the fields on which cache keys depend.
-	of := func(n agentapi.Revision) v1alpha1.CachePolicy {
+	of := func(n agentapi.Revision) v1alpha1.Cache {
 		c := sites.Own(n.Spec).Cache
-		return v1alpha1.CachePolicy{Key: c.Key, Query: c.Query, Methods: c.Methods}
+		return v1alpha1.Cache{Key: c.Key, Query: c.Query, Methods: c.Methods}
 	}
-	list := []v1alpha1.CachePolicy{of(wanted)}
+	list := []v1alpha1.Cache{of(wanted)}
 	if running := c.running(); running != nil && !reflect.DeepEqual(of(*running), of(wanted)) {
 		list = append(list, of(*running))
 	}

@@ -168,7 +168,7 @@ func TestNginxAgrees(t *testing.T) {
 const generation = 12
 
 // start starts nginx with two disks.
-func start(t *testing.T, policy string) (*nginxtest.Nginx, cache.Config, v1alpha1.CachePolicy) {
+func start(t *testing.T, policy string) (*nginxtest.Nginx, cache.Config, v1alpha1.Cache) {
 	t.Helper()
 	yaml := `
 apiVersion: cachenode.io/v1alpha1

@@ -44,7 +44,7 @@ func (r random) text(can func(byte) bool) string {
 }
 
 // policy returns a policy that the API allows.
-func (r random) policy() (c v1alpha1.CachePolicy) {
+func (r random) policy() (c v1alpha1.Cache) {
 	paths := [][]v1alpha1.KeyPart{
 		{v1alpha1.KeyRequestURI}, {v1alpha1.KeyURI}, {v1alpha1.KeyURI, v1alpha1.KeyArgs},
 	}

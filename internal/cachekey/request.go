@@ -64,7 +64,7 @@ var parts = []Part{
 }
 
 // Parts returns the parts of which a policy makes its keys, in their order in a key.
-func Parts(c v1alpha1.CachePolicy) (list []Part) {
+func Parts(c v1alpha1.Cache) (list []Part) {
 	for _, p := range parts {
 		if slices.Contains(c.Key, p.Name) {
 			list = append(list, p)
@@ -74,7 +74,7 @@ func Parts(c v1alpha1.CachePolicy) (list []Part) {
 }
 
 // Of returns the key that nginx computes for a request to the CacheNode's own site.
-func Of(c v1alpha1.CachePolicy, r Request) Key {
+func Of(c v1alpha1.Cache, r Request) Key {
 	if c.Query != nil {
 		path, _, _ := strings.Cut(r.URI, "?")
 		r.URI = path + withMark(Counted(c.Query, r.query()))

@@ -8,7 +8,7 @@ import (
 
 // Stale returns the cache policy with the values of staleWhileRevalidate and staleIfError that are in effect. The
 // deprecated field cache.useStale can switch stale responses off.
-func Stale(c v1alpha1.CachePolicy) v1alpha1.CachePolicy {
+func Stale(c v1alpha1.Cache) v1alpha1.Cache {
 	if c.UseStale == nil {
 		return c
 	}

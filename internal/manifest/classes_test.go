@@ -291,7 +291,7 @@ func checkCached(t *testing.T, path, value, documented string) {
 }
 
 // keysOf returns the cache keys of a few requests. With slices, they are the keys of the first slices.
-func keysOf(c v1alpha1.CachePolicy) (keys []string) {
+func keysOf(c v1alpha1.Cache) (keys []string) {
 	for _, uri := range []string{"/a", "/a?a=b", "/a?b=c&a=b", "/b%20c?x=y"} {
 		key := cachekey.Of(c, cachekey.Request{Method: "GET", Scheme: "http", Host: "www.example.com", URI: uri})
 		if c.Slice != nil {

@@ -346,7 +346,7 @@ func TestExpired(t *testing.T) {
 // TestRuleOf checks that a purge that cannot be carried out is refused with an error that names the path of the field.
 func TestRuleOf(t *testing.T) {
 	t.Parallel()
-	policy := v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}}
+	policy := v1alpha1.Cache{Key: []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}}
 	var long []string
 	for i := range 1000 {
 		long = append(long, fmt.Sprintf("http://www.example.com/%d/%s", i, strings.Repeat("x", 1000)))

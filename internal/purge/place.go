@@ -70,7 +70,7 @@ func TargetOf(spec v1alpha1.CachePurgeSpec) Target {
 
 // RuleOf returns the rule of a CachePurge. The rule has no place yet. An error begins with the path of the field. spec
 // is the complete spec of the purge, and policy is the cache policy of the CacheNode.
-func RuleOf(cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, policy v1alpha1.CachePolicy) (Rule, error) {
+func RuleOf(cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, policy v1alpha1.Cache) (Rule, error) {
 	target := TargetOf(spec)
 	if err := target.Check(policy); err != nil {
 		return Rule{}, fmt.Errorf("spec.%w", err)

@@ -18,7 +18,7 @@ import (
 )
 
 // policy returns a cache policy whose key consists of the given parts.
-func policy(parts ...v1alpha1.KeyPart) v1alpha1.CachePolicy { return v1alpha1.CachePolicy{Key: parts} }
+func policy(parts ...v1alpha1.KeyPart) v1alpha1.Cache { return v1alpha1.Cache{Key: parts} }
 
 var usual = policy(v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI)
 
@@ -26,7 +26,7 @@ func TestPatterns(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		target purge.Target
-		policy v1alpha1.CachePolicy
+		policy v1alpha1.Cache
 		want   purge.Patterns
 	}{
 		"a URL stands for both schemes": {
@@ -41,7 +41,7 @@ func TestPatterns(t *testing.T) {
 		},
 		"and for all methods": {
 			purge.Target{URLs: []string{"http://a"}},
-			v1alpha1.CachePolicy{
+			v1alpha1.Cache{
 				Methods: []v1alpha1.CacheMethod{"POST"}, Key: []v1alpha1.KeyPart{v1alpha1.KeyMethod, v1alpha1.KeyRequestURI},
 			},
 			purge.Patterns{Keys: []string{"GET /", "HEAD /", "POST /"}},

@@ -60,7 +60,7 @@ type Patterns struct {
 
 // Patterns returns the patterns of a target for a cache policy. A URL matches all objects that are stored for the URL,
 // whatever their method and scheme. This is because clients use several methods and schemes for the same object.
-func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
+func (t Target) Patterns(c v1alpha1.Cache) (p Patterns, err error) {
 	for _, text := range t.URLs {
 		r, err := parse(text)
 		if err != nil {
@@ -89,7 +89,7 @@ func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 }
 
 // keys returns the keys of a request, for all methods and schemes that make a difference in the key.
-func keys(c v1alpha1.CachePolicy, r cachekey.Request) (list []string) {
+func keys(c v1alpha1.Cache, r cachekey.Request) (list []string) {
 	methods := []string{"GET", "HEAD"}
 	for _, m := range c.Methods {
 		methods = append(methods, string(m))
@@ -104,7 +104,7 @@ func keys(c v1alpha1.CachePolicy, r cachekey.Request) (list []string) {
 }
 
 // withoutQuery returns a policy whose keys end with the path.
-func withoutQuery(c v1alpha1.CachePolicy) v1alpha1.CachePolicy {
+func withoutQuery(c v1alpha1.Cache) v1alpha1.Cache {
 	c.Key = slices.DeleteFunc(slices.Clone(c.Key), func(p v1alpha1.KeyPart) bool { return p == v1alpha1.KeyArgs })
 	c.Query = nil
 	return c
@@ -135,7 +135,7 @@ func parse(text string) (r cachekey.Request, err error) {
 }
 
 // pathAlone is a policy whose keys consist only of the decoded path.
-var pathAlone = v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}
+var pathAlone = v1alpha1.Cache{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}
 
 // parsePrefix does the same for a prefix as parse does for a URL. It does not accept a prefix that matches a whole
 // host.
@@ -153,7 +153,7 @@ func parsePrefix(text string) (r cachekey.Request, err error) {
 }
 
 // Check returns an error that says what is wrong with a target; nil if nothing is wrong.
-func (t Target) Check(c v1alpha1.CachePolicy) error {
+func (t Target) Check(c v1alpha1.Cache) error {
 	for name, n := range map[string]int{
 		"urls": len(t.URLs), "prefixes": len(t.Prefixes), "hosts": len(t.Hosts), "tags": len(t.Tags),
 	} {
@@ -193,7 +193,7 @@ func (t Target) OrEverything() Target {
 // scheme, host and URI. The operator later checks the target again with the CacheNode's own key.
 func (t Target) CheckForm() error {
 	key := []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
-	return t.Check(v1alpha1.CachePolicy{Key: key})
+	return t.Check(v1alpha1.Cache{Key: key})
 }
 
 func isSeparator(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f }

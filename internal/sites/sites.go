@@ -24,7 +24,7 @@ type Site struct {
 	Origin  v1alpha1.Origin
 	Headers v1alpha1.Headers
 	// Cache defines which responses are stored, under which keys and for how long.
-	Cache v1alpha1.CachePolicy
+	Cache v1alpha1.Cache
 }
 
 // Own returns the site that a CacheNode's own fields describe.
@@ -42,7 +42,7 @@ func (s Site) IsEmpty() bool { return len(s.Origin.Servers) == 0 }
 // as fresh are stored. The CacheNode's spec defines how objects are stored and renewed.
 func OfRoutes(spec v1alpha1.CacheNodeSpec) Site {
 	own := spec.Cache
-	policy := v1alpha1.CachePolicy{
+	policy := v1alpha1.Cache{
 		Key:                  []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI},
 		StaleWhileRevalidate: "30s", StaleIfError: "24h",
 		Lock: own.Lock, BackgroundUpdate: own.BackgroundUpdate, Revalidate: own.Revalidate, MinUses: own.MinUses,

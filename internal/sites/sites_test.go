@@ -24,7 +24,7 @@ func TestLock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Own(v1alpha1.CacheNodeSpec{Origin: origin, Cache: v1alpha1.CachePolicy{Lock: tt.lock}})
+			s := Own(v1alpha1.CacheNodeSpec{Origin: origin, Cache: v1alpha1.Cache{Lock: tt.lock}})
 			if timeout, age := s.LockTimeout(), s.LockAge(); timeout != tt.timeout || age != tt.age {
 				t.Errorf("timeout %s, age %s; want %s, %s", timeout, age, tt.timeout, tt.age)
 			}

@@ -104,7 +104,7 @@ func (p *Purger) Load(j purge.Journal) {
 
 // Configure sets the policies by which nginx may have stored objects, and the headers that contain the tags of
 // objects.
-func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.CachePolicy) {
+func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.Cache) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if changed := p.book.configure(policies); !changed && slices.Equal(p.tagHeaders, tagHeaders) {

@@ -18,7 +18,7 @@ type rulebook struct {
 	journal purge.Journal
 	// policies are the cache policies by which nginx may have stored the objects that it can still serve. hash
 	// identifies these policies.
-	policies []v1alpha1.CachePolicy
+	policies []v1alpha1.Cache
 	hash     string
 	// patterns contains the patterns of each rule in the journal, one for each policy, by the rule's number.
 	patterns map[int64][]purge.Patterns
@@ -34,7 +34,7 @@ func newRulebook(log *slog.Logger) rulebook {
 }
 
 // configure sets the policies, and reports whether they differ from the previous policies.
-func (b *rulebook) configure(policies []v1alpha1.CachePolicy) (changed bool) {
+func (b *rulebook) configure(policies []v1alpha1.Cache) (changed bool) {
 	if reflect.DeepEqual(b.policies, policies) {
 		return false
 	}

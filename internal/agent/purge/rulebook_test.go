@@ -18,7 +18,7 @@ import (
 func TestRulebook(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	policies := [][]v1alpha1.CachePolicy{
+	policies := [][]v1alpha1.Cache{
 		{{Key: []v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyURI}}},
 		{{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}, {Key: []v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyURI}}},
 	}

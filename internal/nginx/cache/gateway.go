@@ -181,7 +181,7 @@ func clientControl() conf.Directive {
 
 // windows returns the two directives of RFC 5861 for responses that have none. A directive is "" if the spec switches
 // it off.
-func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
+func windows(c v1alpha1.Cache) (whileRevalidate, ifError string) {
 	if s := int64(effective.Duration(c.StaleWhileRevalidate).Seconds()); s > 0 {
 		whileRevalidate = fmt.Sprintf("stale-while-revalidate=%d", s)
 	}

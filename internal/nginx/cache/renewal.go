@@ -193,7 +193,7 @@ func (r refreshes) shared(state conf.Expression, patience time.Duration) conf.Bl
 }
 
 // staleCodes returns the status codes of the origin for which a stale copy is served instead.
-func staleCodes(c v1alpha1.CachePolicy) []string {
+func staleCodes(c v1alpha1.Cache) []string {
 	if c.UseStale == nil {
 		return []string{"500", "502", "503", "504"}
 	}
