@@ -55,6 +55,8 @@ type Agent struct {
 	clock clock.Clock
 	// startPatience is the longest time for which the first start of nginx waits for purges.
 	startPatience time.Duration
+	// namesPatience is the longest time for which a pod or a reload waits for names; see [Agent.knowsNames].
+	namesPatience time.Duration
 
 	metrics *metrics.Metrics
 	purger  *purge.Purger
@@ -91,7 +93,8 @@ type applied struct {
 // New returns an agent that does nothing until Run or Serve is called.
 func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string, c clock.Clock) *Agent {
 	a := &Agent{
-		Paths: paths, Nginx: nginx, Log: log, Version: version, clock: c, startPatience: purgePatience,
+		Paths: paths, Nginx: nginx, Log: log, Version: version, clock: c,
+		startPatience: purgePatience, namesPatience: namesPatience,
 		wake:     make(chan struct{}, 1),
 		podState: podState{began: c.Now(), monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{}},
 	}
@@ -137,6 +140,9 @@ type conductor struct {
 	// not reloaded nginx yet.
 	reloaded time.Time
 	memory   int64
+	// announced is the last revision that was announced to nginx, and former the actions of earlier revisions.
+	announced announced
+	former    former
 	// unmended is the error of the method check when it last tried to make nginx run the agent's current configuration
 	// again; nil if that was not necessary or succeeded.
 	unmended error
@@ -156,7 +162,7 @@ const (
 
 // Run runs the conductor. It returns when the context ends.
 func (a *Agent) Run(ctx context.Context) {
-	c := &conductor{Agent: a}
+	c := &conductor{Agent: a, former: former{}}
 	var looked time.Time
 	timer := a.clock.NewTimer(0)
 	defer timer.Stop()

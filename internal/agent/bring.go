@@ -16,6 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
 // bring renders a revision with the facts of the pod, and gives the configuration to nginx, unless nginx already has
@@ -51,7 +52,16 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	if wait := c.pause(made, facts.Memory); wait > 0 {
 		return min(wait, pauseInterval), nil
 	}
-	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
+	if wait := c.announce(ctx, revision); wait > 0 {
+		return wait, nil
+	}
+	if current := c.current(); current != nil {
+		now := c.clock.Now()
+		c.former.add(current.revision.Routes, revision.Routes, now, now.Add(formerFor(current.revision)))
+	}
+	config, err := cache.Render(cache.Input{
+		Revision: revision, Facts: facts, Also: c.former.beside(revision.Routes, routes.Table{}, c.clock.Now()),
+	})
 	if err != nil {
 		c.refuse(revision, err.Error(), c.refusedRoutes(ctx, revision, facts)...)
 		return checkInterval, nil

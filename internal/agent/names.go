@@ -17,7 +17,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/resolver"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
@@ -36,7 +35,7 @@ func (c *conductor) configureResolver(revision agentapi.Revision) error {
 		Servers: servers, ClusterDomain: revision.ClusterDomain, Denied: denied,
 		PodDomain: naming.ServiceHost(naming.Headless(revision.Name), revision.Namespace, revision.ClusterDomain),
 		Backends:  revision.Routes.BackendHosts(),
-		FormerFor: effective.Duration(revision.Spec.Rollout.WorkerShutdownTimeout) + reloadTime,
+		FormerFor: formerFor(revision),
 	})
 	return nil
 }

@@ -20,9 +20,10 @@ const (
 
 // Ready reports whether nginx answers on its private port, or cannot answer because clients hold all its connections.
 // If a pod without free connections left its Service, the same clients would use up the connections of the next pod.
-// A fully loaded pod is ready; a pod whose workers all hang is not.
+// A fully loaded pod is ready; a pod whose workers all hang is not. A pod whose nginx was started just now is not ready
+// before nginx has the addresses to which it sends requests.
 func (a *Agent) Ready(ctx context.Context) bool {
-	if !a.Started() {
+	if !a.Started() || !a.knowsNames() {
 		return false
 	}
 	if a.answersHealth(ctx) {

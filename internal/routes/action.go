@@ -40,6 +40,21 @@ func (r Route) Choices(rule int) []Action {
 	return actions
 }
 
+// Actions returns the actions of all routes that can be used, by ID.
+func (t Table) Actions() map[string]Action {
+	actions := map[string]Action{}
+	for _, route := range t.Routes {
+		for rule := range route.Rules {
+			for _, a := range route.Choices(rule) {
+				if a.ID != "" {
+					actions[a.ID] = a
+				}
+			}
+		}
+	}
+	return actions
+}
+
 // RuleID returns an ID for a rule of the route. The ID is valid only within one configuration.
 func (r Route) RuleID(rule int) string { return hash([]any{r.ID(), rule}) }
 

@@ -74,6 +74,8 @@ type Resolver struct {
 	former map[string]time.Time
 	told   told
 	names  names
+	// answered contains the names for which nginx has had an answer.
+	answered map[string]answers
 	// last contains the last answer for each name that does not resolve. began is the time at which the resolver
 	// started.
 	last  map[string]found
@@ -98,7 +100,7 @@ const (
 func New(log *slog.Logger, c clock.PassiveClock, counted func(Result)) *Resolver {
 	return &Resolver{
 		log: log, clock: c, counted: counted, last: map[string]found{}, names: names{}, former: map[string]time.Time{},
-		began: c.Now(), pace: usual,
+		answered: map[string]answers{}, began: c.Now(), pace: usual,
 	}
 }
 
@@ -234,6 +236,7 @@ func (r *Resolver) note(name string, f found) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	f.at = r.clock.Now()
+	r.noteAnswer(name, f)
 	before, failed := r.last[name]
 	if f.result == Resolved || f.result == NoPod {
 		delete(r.last, name)

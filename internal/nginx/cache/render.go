@@ -19,6 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
+	"github.com/cachenode/cachenode-operator/internal/routes"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
@@ -27,6 +28,10 @@ import (
 type Input struct {
 	agentapi.Revision
 	Facts Facts
+	// Also are actions that the routes of the revision do not have, but other workers of nginx: of the next revision, so
+	// that nginx knows the addresses of its backends before the first request for them; and of earlier revisions. An old
+	// worker passes its requests through the sockets of new workers, for example for the next slices of a download.
+	Also []routes.Action
 }
 
 // Facts are the properties of nginx's pod that affect the configuration. The operator validates the configuration with

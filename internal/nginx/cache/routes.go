@@ -92,7 +92,10 @@ func ifEqual(variable conf.Expression, value conf.Literal, block ...conf.Directi
 // http returns the maps that find the action of a request, with its site and its backend. It also returns the upstreams
 // of the backends.
 func (r routed) http() conf.Block {
-	actions := r.actions()
+	actions := r.Routes.Actions()
+	for _, a := range r.Also {
+		actions[a.ID] = a
+	}
 	ids := slices.Sorted(maps.Keys(actions))
 	marks, backends := conf.Block{conf.D("default", conf.Literal(""))}, conf.Block{conf.D("default", conf.Literal(""))}
 	upstreams := map[string]conf.Block{}
@@ -122,21 +125,6 @@ func (r routed) http() conf.Block {
 		block = append(block, upstreams[name]...)
 	}
 	return block
-}
-
-// actions returns the actions of all routes, by ID.
-func (r routed) actions() map[string]routes.Action {
-	actions := map[string]routes.Action{}
-	for _, route := range r.Routes.Routes {
-		for rule := range route.Rules {
-			for _, a := range route.Choices(rule) {
-				if a.ID != "" {
-					actions[a.ID] = a
-				}
-			}
-		}
-	}
-	return actions
 }
 
 // values returns the value of [routemap.Rule] for each rule of each route. A rule has many candidates, so its value is

@@ -3,16 +3,19 @@ package cache
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // ownBackend is the name of the backend of the CacheNode's own site.
@@ -49,6 +52,24 @@ func (b backend) upstreams() conf.Block {
 
 // resolves returns true if nginx must resolve the name of a server.
 func (b backend) resolves() bool { return b.variable != "" || slices.ContainsFunc(b.Servers, resolves) }
+
+// Names returns the names of the servers of the CacheNode's own origin and of the backends of routes, sorted. nginx asks
+// the agent for their addresses.
+func Names(r agentapi.Revision) []string {
+	names := r.Routes.BackendHosts()
+	own := sites.Own(r.Spec)
+	for _, s := range own.Origin.Servers {
+		if resolves(s) {
+			host, _ := Address(s, own.Origin.Scheme, r.Namespace, r.ClusterDomain)
+			names[host] = true
+		}
+	}
+	maps.DeleteFunc(names, func(host string, _ bool) bool {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	})
+	return slices.Sorted(maps.Keys(names))
+}
 
 // resolver makes nginx ask the agent for the addresses of names. The agent is the only name server, because nginx
 // would ask several name servers in turn. After an error, nginx asks again when the timeout is over.

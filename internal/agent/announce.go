@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/routes"
+)
+
+// An edit of routes must fail no request, although old and new workers of nginx run side by side for a while:
+//
+//   - nginx asks for the addresses of an upstream's name only once it runs a configuration with this upstream. Until it
+//     has an answer, it answers requests for the upstream with 502. So an edit that sends requests to a new backend takes
+//     two reloads: the first one adds the actions of the next revision to the running configuration, and the second one
+//     changes which requests they get.
+//   - The requests of an old worker pass through the sockets of new workers, which must know its actions. So a
+//     configuration also has the actions of earlier revisions, until their workers have ended.
+
+const (
+	// namesPatience is the longest time for which the second reload waits for answers, and for which a pod is not ready
+	// because nginx does not have answers for all names. namesInterval is the time after which the agent looks again.
+	namesPatience = 5 * time.Second
+	namesInterval = 20 * time.Millisecond
+	// maxFormer is the maximum number of actions of earlier revisions.
+	maxFormer = 1024
+)
+
+// announced is a revision whose actions nginx has been given before their requests, and the time at which that happened.
+type announced struct {
+	revision string
+	at       time.Time
+}
+
+// former are the actions of earlier revisions, each with the time until which an old worker may use it. They are stored
+// by ID.
+type former map[string]formerAction
+
+type formerAction struct {
+	routes.Action
+	until time.Time
+}
+
+// add adds the actions that the next revision does not have. If there are too many, those that end first are removed.
+func (f former) add(last, next routes.Table, now, until time.Time) {
+	maps.DeleteFunc(f, func(_ string, a formerAction) bool { return !now.Before(a.until) })
+	for id, a := range last.Actions() {
+		f[id] = formerAction{a, until}
+	}
+	for id := range next.Actions() {
+		delete(f, id)
+	}
+	byEnd := func(a, b string) int { return cmp.Or(f[a].until.Compare(f[b].until), strings.Compare(a, b)) }
+	for _, id := range slices.SortedFunc(maps.Keys(f), byEnd)[:max(0, len(f)-maxFormer)] {
+		delete(f, id)
+	}
+}
+
+// beside returns the actions that a configuration with the given routes has in addition: those of earlier revisions that
+// still count, and those in more. They are sorted by ID.
+func (f former) beside(table, more routes.Table, now time.Time) []routes.Action {
+	all := more.Actions()
+	for id, a := range f {
+		if now.Before(a.until) {
+			all[id] = a.Action
+		}
+	}
+	for id := range table.Actions() {
+		delete(all, id)
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b routes.Action) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// formerFor returns how long old workers of nginx can use the actions of a revision after nginx took another one.
+func formerFor(r agentapi.Revision) time.Duration {
+	return effective.Duration(r.Spec.Rollout.WorkerShutdownTimeout) + reloadTime
+}
+
+// announce gives nginx the actions of the next revision, if a backend is new. It returns how long the reload for that
+// revision must still wait; 0 if it need not wait.
+func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait time.Duration) {
+	current := c.current()
+	if current == nil || current.revision.ID == next.ID || len(current.revision.Routes.Listeners) == 0 {
+		return 0
+	}
+	known, added := current.revision.Routes.BackendHosts(), next.Routes.BackendHosts()
+	maps.DeleteFunc(added, func(host string, _ bool) bool { return known[host] })
+	names := slices.Sorted(maps.Keys(added))
+	if len(names) == 0 {
+		return 0
+	}
+	if c.announced.revision == next.ID {
+		if c.clock.Since(c.announced.at) >= c.namesPatience || len(c.resolver.Unanswered(names, c.announced.at)) == 0 {
+			return 0
+		}
+		return namesInterval
+	}
+	facts, err := c.facts(current.revision)
+	if err != nil {
+		return 0
+	}
+	made, now := *current, c.clock.Now()
+	made.config, err = cache.Render(cache.Input{
+		Revision: current.revision, Facts: facts, Also: c.former.beside(current.revision.Routes, next.Routes, now),
+	})
+	if err != nil {
+		return 0
+	}
+	made.files = c.files(made.config, facts)
+	c.announced = announced{next.ID, now}
+	c.reloaded, c.memory = now, facts.Memory
+	if c.Nginx.Apply(ctx, made.config, made.files) != nil {
+		return 0 // nginx will say of the revision itself what is wrong with it
+	}
+	if c.take(made) != nil {
+		return 0
+	}
+	return namesInterval
+}
+
+// knowsNames returns true if nginx has had answers for the names of all servers in its configuration since it was
+// started, so that it can send requests to them. A name that cannot be resolved keeps the pod from being ready for
+// namesPatience only. If nginx was started before the agent, nobody knows what nginx has been told, and it counts as
+// enough.
+func (a *Agent) knowsNames() bool {
+	processes, runs := a.Nginx.Processes()
+	current := a.current()
+	if !runs || current == nil {
+		return true // the pod is not ready for this reason
+	}
+	started := processes.Boot.Add(processes.Master)
+	a.mutex.Lock()
+	began := a.began
+	a.mutex.Unlock()
+	return started.Before(began) || a.clock.Since(started) >= a.namesPatience ||
+		len(a.resolver.Unanswered(cache.Names(current.revision), started)) == 0
+}
