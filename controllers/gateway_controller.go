@@ -118,14 +118,12 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	}
 	var unserved error
 	if cacheNode != nil {
-		listening, known := r.Exchange.listeningOf(request.NamespacedName)
-		if !known {
+		if !r.Exchange.isReported(request.NamespacedName) {
 			return reconcile.Result{}, nil // the first pass of the CacheNode causes a pass here
 		}
-		state.Running = r.Exchange.running(request.NamespacedName)
 		state.Held = r.Exchange.needed(request.NamespacedName)
 		state.Refused = r.Exchange.refusedBy(request.NamespacedName)
-		unserved = r.serve(ctx, cacheNode, &state, listening.held)
+		unserved = r.serve(ctx, cacheNode, &state, r.Exchange.held(request.NamespacedName))
 	}
 	result := gateways.Decide(state)
 	if cacheNode != nil {
@@ -137,6 +135,9 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		if !isStale(undelivered) {
 			r.Exchange.setTable(request.NamespacedName, result.Table)
 		}
+		// This is read after the table was set: from now on, the other controller gives the pods no other table without
+		// causing a pass here.
+		result = result.ServedBy(r.Exchange.running(request.NamespacedName))
 		unserved = errors.Join(unserved, undelivered)
 	}
 	err = errors.Join(unserved, r.writeStatuses(ctx, state, result))

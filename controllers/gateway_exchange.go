@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cachenode/cachenode-operator/internal/gateways"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -38,8 +39,8 @@ type listening struct {
 	// of one of these pods is not known.
 	running map[string]routes.Table
 	unknown bool
-	// held contains the ports on which a pod may listen. Another Gateway must not get such a port.
-	held map[gateways.Port]int32
+	// held contains the ports on which a pod may listen.
+	held gateways.Held
 	// certificates are the IDs of the certificates that a pod may need.
 	certificates map[string]bool
 }
@@ -115,6 +116,28 @@ func (e *GatewayExchange) needed(cacheNode types.NamespacedName) map[string]bool
 		maps.Copy(ids, certificatesOf(t))
 	}
 	return ids
+}
+
+// held returns the ports on which a pod may listen, or may soon: of the revisions in the ConfigMap, and of the tables
+// that may become a revision.
+func (e *GatewayExchange) held(cacheNode types.NamespacedName) gateways.Held {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	held := gateways.Held{}
+	held.Add(e.listening[cacheNode].held)
+	for _, t := range append(slices.Clone(e.given[cacheNode]), e.tables[cacheNode]) {
+		held.Add(portsOf(t))
+	}
+	return held
+}
+
+// portsOf returns the ports of the pods for the listeners of a table.
+func portsOf(table routes.Table) gateways.Held {
+	ports := gateways.Held{}
+	for _, l := range table.Listeners {
+		ports[l.PodPort] = gateways.Port{Gateway: naming.Split(l.Gateway), Number: l.Port}
+	}
+	return ports
 }
 
 // running returns what the ready pods of a CacheNode serve, or may take at any time.
@@ -211,12 +234,12 @@ func union[K comparable, V any](first, second map[K]V) map[K]V {
 	return both
 }
 
-// listeningOf returns the ports on which the pods of a CacheNode listen. known is false if no pass has reported them.
-func (e *GatewayExchange) listeningOf(cacheNode types.NamespacedName) (l listening, known bool) {
+// isReported returns true if a pass has reported what the pods of a CacheNode serve.
+func (e *GatewayExchange) isReported(cacheNode types.NamespacedName) bool {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	l, known = e.listening[cacheNode]
-	return l, known
+	_, known := e.listening[cacheNode]
+	return known
 }
 
 // forget removes the values of a CacheNode that does not exist.

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,68 +17,95 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 )
 
-// serve assigns ports to the Gateways, and writes their Services. It adds the ports and the addresses to the state. It
-// deletes the Services of Gateways that the fleet does not have any more. held contains ports on which a pod may still
-// listen.
+// serve assigns ports to the Gateways, and writes their Services. It adds the ports and the addresses to the state. held
+// contains the ports on which pods may listen.
+//
+// A Gateway that is not served any more keeps its Service, because its address would not come back. The Service is
+// deleted with the Gateway, or when all of its ports are out of the range of spec.gateways.ports.
 func (r *GatewayReconciler) serve(
-	ctx context.Context, cacheNode *v1alpha1.CacheNode, state *gateways.State, held map[gateways.Port]int32,
+	ctx context.Context, cacheNode *v1alpha1.CacheNode, state *gateways.State, held gateways.Held,
 ) error {
-	services, kept, err := r.gatewayServices(ctx, cacheNode)
+	services, err := r.gatewayServices(ctx, cacheNode)
 	if err != nil {
 		return err
 	}
-	if g := cacheNode.Spec.Gateways; g != nil {
-		state.Ports = state.AssignedPorts(union(held, kept), gateways.Range{From: g.Ports.From, To: g.Ports.To})
-	}
-	ports := map[types.NamespacedName]map[int32]int32{}
-	for port, number := range state.Ports {
-		if ports[port.Gateway] == nil {
-			ports[port.Gateway] = map[int32]int32{}
-		}
-		ports[port.Gateway][port.Number] = number
+	wanted := map[types.NamespacedName]*corev1.Service{}
+	for gateway, ports := range r.assignPorts(cacheNode, state, services, held) {
+		wanted[gateway] = manifest.GatewayService(cacheNode, gateway, ports)
 	}
 	var errs []error
-	for gateway := range ports {
-		service, err := r.applyService(ctx, manifest.GatewayService(cacheNode, gateway, ports[gateway]))
-		if err != nil {
-			errs = append(errs, err)
-			continue
+	for gateway, service := range services {
+		switch ports := keptPorts(cacheNode, service); {
+		case wanted[gateway] != nil:
+		case state.Has(gateway) && len(ports) > 0:
+			wanted[gateway] = manifest.ClosedGatewayService(cacheNode, gateway, ports)
+		default: // unless another one has taken its place
+			errs = append(errs, client.IgnoreNotFound(r.Delete(ctx, service, client.Preconditions{UID: &service.UID})))
 		}
-		services[gateway] = service
 	}
 	state.Addresses = map[types.NamespacedName][]string{}
-	for gateway, service := range services {
-		if state.Has(gateway) {
+	for gateway, want := range wanted {
+		service, err := r.applyService(ctx, want)
+		if err != nil {
+			errs = append(errs, err)
+			service = services[gateway]
+		}
+		if service != nil && service.DeletionTimestamp.IsZero() {
 			state.Addresses[gateway] = addressesOf(service)
-		} else {
-			errs = append(errs, client.IgnoreNotFound(r.Delete(ctx, service)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// gatewayServices returns the Services of a CacheNode's Gateways, and the ports of the pods to which they lead. A
-// Gateway that is not served any more keeps its Service, because its address would not come back.
-func (r *GatewayReconciler) gatewayServices(ctx context.Context, cacheNode *v1alpha1.CacheNode) (
-	services map[types.NamespacedName]*corev1.Service, kept map[gateways.Port]int32, err error,
-) {
+// assignPorts adds the ports of the Gateways to the state, and returns them.
+func (r *GatewayReconciler) assignPorts(
+	cacheNode *v1alpha1.CacheNode, state *gateways.State, services map[types.NamespacedName]*corev1.Service,
+	held gateways.Held,
+) map[types.NamespacedName]map[int32]int32 {
+	current := map[gateways.Port]int32{}
+	for gateway, service := range services {
+		_, ports, _ := manifest.GatewayPorts(service)
+		for port, number := range ports {
+			current[gateways.Port{Gateway: gateway, Number: port}] = number
+		}
+	}
+	if g := cacheNode.Spec.Gateways; g != nil {
+		state.Ports = state.AssignedPorts(current, held, gateways.Range{From: g.Ports.From, To: g.Ports.To})
+	}
+	assigned := map[types.NamespacedName]map[int32]int32{}
+	for port, number := range state.Ports {
+		if assigned[port.Gateway] == nil {
+			assigned[port.Gateway] = map[int32]int32{}
+		}
+		assigned[port.Gateway][port.Number] = number
+	}
+	return assigned
+}
+
+// keptPorts returns the ports of the Service of a Gateway that is not served, without those that are out of range.
+func keptPorts(cacheNode *v1alpha1.CacheNode, service *corev1.Service) map[int32]int32 {
+	_, ports, _ := manifest.GatewayPorts(service)
+	if g := cacheNode.Spec.Gateways; g != nil {
+		maps.DeleteFunc(ports, func(_, number int32) bool { return number < g.Ports.From || number > g.Ports.To })
+	}
+	return ports
+}
+
+// gatewayServices returns the Services of a CacheNode's Gateways, by Gateway.
+func (r *GatewayReconciler) gatewayServices(
+	ctx context.Context, cacheNode *v1alpha1.CacheNode,
+) (map[types.NamespacedName]*corev1.Service, error) {
 	list := &corev1.ServiceList{}
 	if err := r.List(ctx, list, client.InNamespace(cacheNode.Namespace)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	services, kept = map[types.NamespacedName]*corev1.Service{}, map[gateways.Port]int32{}
+	services := map[types.NamespacedName]*corev1.Service{}
 	for i := range list.Items {
-		service := &list.Items[i]
-		gateway, ports, ok := manifest.GatewayPorts(service)
-		if !ok || !isOwn(service, cacheNode) {
-			continue
-		}
-		services[gateway] = service
-		for port, number := range ports {
-			kept[gateways.Port{Gateway: gateway, Number: port}] = number
+		if gateway, _, ok := manifest.GatewayPorts(&list.Items[i]); ok && isOwn(&list.Items[i], cacheNode) {
+			services[gateway] = &list.Items[i]
 		}
 	}
-	return services, kept, nil
+	return services, nil
 }
 
 // applyService writes the Service of a Gateway, and returns it as the API server stores it.

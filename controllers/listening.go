@@ -11,7 +11,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
@@ -104,7 +103,7 @@ func (r *CacheNodeReconciler) tellRefused(s scope, o observed, w wanted, done ro
 // runs a revision that the ConfigMap no longer contains.
 func (o observed) listensOn() (now listening, whole bool) {
 	now, whole = listening{
-		running: map[string]routes.Table{}, held: map[gateways.Port]int32{}, certificates: map[string]bool{},
+		running: map[string]routes.Table{}, held: gateways.Held{}, certificates: map[string]bool{},
 	}, true
 	tables := map[string]routes.Table{}
 	for _, revision := range []*agentapi.Revision{o.offered.stable, o.offered.candidate} {
@@ -113,9 +112,7 @@ func (o observed) listensOn() (now listening, whole bool) {
 		}
 		tables[revision.ID] = revision.Routes
 		maps.Copy(now.certificates, certificatesOf(revision.Routes))
-		for _, l := range revision.Routes.Listeners {
-			now.held[gateways.Port{Gateway: naming.Split(l.Gateway), Number: l.Port}] = l.PodPort
-		}
+		now.held.Add(portsOf(revision.Routes))
 	}
 	for i := range o.pods {
 		pod := &o.pods[i]

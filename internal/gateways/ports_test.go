@@ -25,34 +25,57 @@ func TestAssignPorts(t *testing.T) {
 	}
 	type ports = map[gateways.Port]int32
 	for name, tt := range map[string]struct {
-		gateways   []gw.Gateway
-		kept, want ports
+		gateways []gw.Gateway
+		kept     ports
+		held     gateways.Held
+		want     ports
 	}{
-		"none": {nil, ports{port("gone", 80): 100}, ports{}},
+		"none": {nil, ports{port("gone", 80): 100}, nil, ports{}},
 		"the oldest first": {
 			[]gw.Gateway{gateway("b", 2, 80), gateway("c", 1, 443, 80, 80), gateway("a", 2, 80)},
-			nil,
+			nil, nil,
 			ports{port("c", 443): 100, port("c", 80): 101, port("a", 80): 102},
 		},
 		"kept": {
 			[]gw.Gateway{gateway("new", 1, 80), gateway("old", 2, 80)},
 			ports{port("old", 80): 100},
+			nil,
 			ports{port("old", 80): 100, port("new", 80): 101},
 		},
 		"a pod may still serve those of a Gateway that is gone": {
 			[]gw.Gateway{gateway("new", 1, 80, 81)},
 			ports{port("gone", 80): 100, port("new", 82): 102},
+			nil,
 			ports{port("new", 80): 101},
 		},
 		"another range": {
 			[]gw.Gateway{gateway("a", 1, 80), gateway("b", 1, 80)},
 			ports{port("a", 80): 99, port("b", 80): 103},
+			nil,
 			ports{port("a", 80): 100, port("b", 80): 101},
+		},
+		"a Service that was deleted": {
+			[]gw.Gateway{gateway("new", 1, 80), gateway("old", 2, 80)},
+			nil,
+			gateways.Held{101: port("old", 80)},
+			ports{port("new", 80): 100, port("old", 80): 101},
+		},
+		"two numbers of a Gateway, while the range changes and changes back": {
+			[]gw.Gateway{gateway("first", 1, 80), gateway("second", 2, 80)},
+			ports{port("first", 80): 130},
+			gateways.Held{100: port("first", 80), 130: port("first", 80)},
+			ports{port("first", 80): 100, port("second", 80): 101},
+		},
+		"a Service that leads to the port of another Gateway": {
+			[]gw.Gateway{gateway("old", 1, 80), gateway("new", 2, 80)},
+			ports{port("old", 80): 100, port("new", 80): 100},
+			gateways.Held{100: port("new", 80)},
+			ports{port("old", 80): 101, port("new", 80): 100},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := gateways.AssignPorts(tt.gateways, tt.kept, gateways.Range{From: 100, To: 102}, 3)
+			got := gateways.AssignPorts(tt.gateways, tt.kept, tt.held, gateways.Range{From: 100, To: 102}, 3)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("ports (-want +got):\n%s", diff)
 			}
@@ -86,7 +109,7 @@ func TestPortsOfNamespaces(t *testing.T) {
 		},
 	} {
 		s.Fleet.Namespace, s.Fleet.Allowed.From = "a", &from
-		got := s.AssignedPorts(nil, gateways.Range{From: 100, To: 107})
+		got := s.AssignedPorts(nil, nil, gateways.Range{From: 100, To: 107})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: ports (-want +got):\n%s", from, diff)
 		}
@@ -111,7 +134,7 @@ func TestPortsOfGatewaysThatAreGone(t *testing.T) {
 		{Gateway: name("b", "gone"), Number: 80}: 99, // of another range
 	}
 	want := map[gateways.Port]int32{{Gateway: name("b", "new"), Number: 80}: 102}
-	got := s.AssignedPorts(kept, gateways.Range{From: 100, To: 107})
+	got := s.AssignedPorts(kept, nil, gateways.Range{From: 100, To: 107})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)
 	}

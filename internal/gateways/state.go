@@ -42,7 +42,7 @@ type State struct {
 	Held      map[string]bool
 	// Ports maps each port of a Gateway to a port of the pods. A port of a Gateway without an entry is not served.
 	Ports map[Port]int32
-	// Running contains what the ready pods serve.
+	// Running contains what the ready pods serve; see [Result.ServedBy].
 	Running Running
 	// Refused are the routes that nginx has refused, by ID.
 	Refused map[string]Refused
@@ -90,6 +90,17 @@ type Result struct {
 	Gateways map[types.NamespacedName]gw.GatewayStatus
 	// Parents are the statuses of the HTTPRoutes for the fleet's Gateways, by route.
 	Parents map[types.NamespacedName][]gw.RouteParentStatus
+	// by is the decision that has made the result.
+	by *decision
+}
+
+// ServedBy returns the result with the statuses that follow from what the ready pods serve. Nothing else in the result
+// depends on that.
+func (r Result) ServedBy(running Running) Result {
+	d := *r.by
+	d.Running, d.result = running, r
+	d.report()
+	return d.result
 }
 
 // Decide returns the routes and the statuses that follow from the state.
@@ -97,12 +108,8 @@ func Decide(s State) Result {
 	d := decision{
 		State: s, considered: map[string]int{},
 		listeners: map[types.NamespacedName][]*listener{}, excluded: map[types.NamespacedName]*problem{},
-		room: newRoom(s.Fleet),
-		result: Result{
-			Refused:  map[string]Refused{},
-			Gateways: map[types.NamespacedName]gw.GatewayStatus{},
-			Parents:  map[types.NamespacedName][]gw.RouteParentStatus{},
-		},
+		room:   newRoom(s.Fleet),
+		result: Result{Refused: map[string]Refused{}},
 	}
 	// The caller may read the Gateways in any order, but the table must not depend on it.
 	d.Gateways = slices.SortedFunc(slices.Values(s.Gateways), func(a, b gw.Gateway) int { return byAge(&a, &b) })
@@ -113,15 +120,23 @@ func Decide(s State) Result {
 	d.delivery = newDelivery(s.Delivered, func(id string) bool { return referred[id] || s.Held[id] })
 	d.readListeners()
 	d.attachRoutes()
-	d.reportGateways()
-	d.reportRoutes()
+	d.report()
 	used := map[string]bool{}
 	for _, id := range d.result.Table.Certificates() {
 		used[id] = true
 	}
 	d.delivery.keep(func(id string) bool { return used[id] || s.Held[id] })
 	d.result.Certificates = d.delivery.secrets
+	d.result.by = &d
 	return d.result
+}
+
+// report writes all statuses.
+func (d *decision) report() {
+	d.result.Gateways = map[types.NamespacedName]gw.GatewayStatus{}
+	d.result.Parents = map[types.NamespacedName][]gw.RouteParentStatus{}
+	d.reportGateways()
+	d.reportRoutes()
 }
 
 // decision collects the result.

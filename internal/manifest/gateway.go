@@ -54,6 +54,16 @@ func GatewayService(
 	return service
 }
 
+// ClosedGatewayService returns the Service of a Gateway that is not served now. It keeps the address of the Gateway. It
+// selects no pod, so it refuses connections.
+func ClosedGatewayService(
+	cacheNode *v1alpha1.CacheNode, gateway types.NamespacedName, ports map[int32]int32,
+) *corev1.Service {
+	service := GatewayService(cacheNode, gateway, ports)
+	service.Spec.Selector = map[string]string{naming.LabelClosed: "true"}
+	return service
+}
+
 // GatewayPorts returns the Gateway of a Service that GatewayService has made, and the ports of the Service. ok is
 // false for any other Service.
 func GatewayPorts(service *corev1.Service) (gateway types.NamespacedName, ports map[int32]int32, ok bool) {

@@ -87,6 +87,8 @@ const (
 	// label is shortened. LabelGatewayNamespace is the namespace of the Gateway.
 	LabelGateway          = "gateway.networking.k8s.io/gateway-name"
 	LabelGatewayNamespace = "cachenode.io/gateway-namespace"
+	// LabelClosed is a label that no pod has. The Service of a Gateway that is not served selects it.
+	LabelClosed = "cachenode.io/closed"
 	// AnnotationGateway contains the namespace and the name of the Gateway, with a slash between them.
 	AnnotationGateway = "cachenode.io/gateway"
 )

@@ -53,7 +53,7 @@ func (o Objects) Routes(cacheNode *v1alpha1.CacheNode, clusterDomain string) (
 		}
 	}
 	ports := cacheNode.Spec.Gateways.Ports
-	state.Ports = state.AssignedPorts(nil, gateways.Range{From: ports.From, To: ports.To})
+	state.Ports = state.AssignedPorts(nil, nil, gateways.Range{From: ports.From, To: ports.To})
 	result = gateways.Decide(state)
 	for i := range o.HTTPRoutes {
 		r := &o.HTTPRoutes[i]
