@@ -265,8 +265,8 @@ func TestPortsThatAreGiven(t *testing.T) {
 	}
 }
 
-// TestPortsOfLateServices checks that no two Services lead to the same port of the pods, even if the cache does not show
-// the Service of a Gateway that is not accepted any more.
+// TestPortsOfLateServices checks that no two Services lead to the same port of the pods, even if the cache does not
+// show the Service of a Gateway that is not accepted any more.
 func TestPortsOfLateServices(t *testing.T) {
 	t.Parallel()
 	evil := gatewayOf("default", "evil", 1)
@@ -289,8 +289,8 @@ func TestPortsOfLateServices(t *testing.T) {
 	}
 }
 
-// TestPortsOfTwoRanges checks that no Gateway gets a port on which pods of the stable revision listen for another, while
-// the range of the ports is changed and changed back.
+// TestPortsOfTwoRanges checks that no Gateway gets a port on which pods of the stable revision listen for another,
+// while the range of the ports is changed and changed back.
 func TestPortsOfTwoRanges(t *testing.T) {
 	t.Parallel()
 	gone := gatewayOf("team", "gone", 1)
@@ -317,8 +317,8 @@ func TestPortsOfTwoRanges(t *testing.T) {
 	}
 }
 
-// TestServiceOfARefusedGateway checks that the Service of a Gateway that is not accepted follows the CacheNode, but leads
-// to no pod; and that it is deleted when its port is out of range.
+// TestServiceOfARefusedGateway checks that the Service of a Gateway that is not accepted follows the CacheNode, but
+// leads to no pod; and that it is deleted when its port is out of range.
 func TestServiceOfARefusedGateway(t *testing.T) {
 	t.Parallel()
 	shop := gatewayOf("team", "shop", 1)
@@ -339,8 +339,8 @@ func TestServiceOfARefusedGateway(t *testing.T) {
 	})
 	s.pass()
 	closed := service()
-	if closed == nil || closed.Spec.Type != corev1.ServiceTypeClusterIP || closed.Spec.Selector[naming.LabelClosed] == "" ||
-		len(open) == 0 || closed.Spec.Selector[naming.LabelName] != "" {
+	if closed == nil || closed.Spec.Type != corev1.ServiceTypeClusterIP ||
+		closed.Spec.Selector[naming.LabelClosed] == "" || len(open) == 0 || closed.Spec.Selector[naming.LabelName] != "" {
 		t.Fatalf("the Service selected %v, and now it is %+v", open, closed)
 	}
 	s.change(func(spec *v1alpha1.CacheNodeSpec) { spec.Gateways.Ports = v1alpha1.PortRange{From: 30000, To: 30999} })

@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 )
 
-// serve assigns ports to the Gateways, and writes their Services. It adds the ports and the addresses to the state. held
-// contains the ports on which pods may listen.
+// serve assigns ports to the Gateways, and writes their Services. It adds the ports and the addresses to the state.
+// held contains the ports on which pods may listen.
 //
 // A Gateway that is not served any more keeps its Service, because its address would not come back. The Service is
 // deleted with the Gateway, or when all of its ports are out of the range of spec.gateways.ports.

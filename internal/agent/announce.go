@@ -17,9 +17,9 @@ import (
 // An edit of routes must fail no request, although old and new workers of nginx run side by side for a while:
 //
 //   - nginx asks for the addresses of an upstream's name only once it runs a configuration with this upstream. Until it
-//     has an answer, it answers requests for the upstream with 502. So an edit that sends requests to a new backend takes
-//     two reloads: the first one adds the actions of the next revision to the running configuration, and the second one
-//     changes which requests they get.
+//     has an answer, it answers requests for the upstream with 502. So an edit that sends requests to a new backend
+//     takes two reloads: the first one adds the actions of the next revision to the running configuration, and the
+//     second one changes which requests they get.
 //   - The requests of an old worker pass through the sockets of new workers, which must know its actions. So a
 //     configuration also has the actions of earlier revisions, until their workers have ended.
 
@@ -32,7 +32,8 @@ const (
 	maxFormer = 1024
 )
 
-// announced is a revision whose actions nginx has been given before their requests, and the time at which that happened.
+// announced is a revision whose actions nginx has been given before their requests, and the time at which that
+// happened.
 type announced struct {
 	revision string
 	at       time.Time
@@ -62,8 +63,8 @@ func (f former) add(last, next routes.Table, now, until time.Time) {
 	}
 }
 
-// beside returns the actions that a configuration with the given routes has in addition: those of earlier revisions that
-// still count, and those in more. They are sorted by ID.
+// beside returns the actions that a configuration with the given routes has in addition: those of earlier revisions
+// that still count, and those in more. They are sorted by ID.
 func (f former) beside(table, more routes.Table, now time.Time) []routes.Action {
 	all := more.Actions()
 	for id, a := range f {

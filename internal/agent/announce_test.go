@@ -29,8 +29,8 @@ func toBackends(hosts ...string) (t routes.Table) {
 	return t
 }
 
-// TestAnnounce checks that a pod is not ready while nginx has no answer for the name of its origin, and that an edit with
-// a new backend waits until nginx has an answer for the name of the backend: until then, nginx runs the earlier
+// TestAnnounce checks that a pod is not ready while nginx has no answer for the name of its origin, and that an edit
+// with a new backend waits until nginx has an answer for the name of the backend: until then, nginx runs the earlier
 // revision with the new upstream.
 func TestAnnounce(t *testing.T) {
 	t.Parallel()

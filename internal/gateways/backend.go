@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -33,6 +34,9 @@ func (d *decision) backend(at, namespace string, ref gw.BackendObjectReference) 
 	name, problem := d.serviceOf(namespace, ref)
 	port := ptr.Deref(ref.Port, 0)
 	b := routes.Backend{Name: fmt.Sprintf("%s:%d", name, port)}
+	if len(validation.IsDNS1035Label(name.Name)) > 0 {
+		b.Name = fmt.Sprintf("%.100q:%d", name, port)
+	}
 	if problem != nil {
 		problem.message = at + ": " + problem.message
 		return b, problem
@@ -67,6 +71,9 @@ func (s State) serviceOf(namespace string, ref gw.BackendObjectReference) (types
 	group, kind := ptr.Deref(ref.Group, ""), ptr.Deref(ref.Kind, "Service")
 	if group != "" || kind != "Service" {
 		return name, problemf(gw.RouteReasonInvalidKind, "%s of group %q is not supported: name a Service", kind, group)
+	}
+	if len(validation.IsDNS1035Label(name.Name)) > 0 { // the API server accepts any text
+		return name, problemf(gw.RouteReasonBackendNotFound, "%.100q is no name of a Service", name.Name)
 	}
 	if name.Namespace != namespace && !s.Grants.allows(toService, namespace, name.Namespace, name.Name) {
 		return name, problemf(gw.RouteReasonRefNotPermitted,

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -227,6 +228,10 @@ func (s State) secretOf(g *gw.Gateway, l gw.Listener) (types.NamespacedName, *pr
 	if group != "" || kind != "Secret" {
 		return name, problemf(gw.ListenerReasonInvalidCertificateRef,
 			"tls.certificateRefs[0]: %s of group %q is not supported: name a Secret", kind, group)
+	}
+	if len(validation.IsDNS1123Subdomain(name.Name)) > 0 { // the API server accepts any text
+		return name, problemf(gw.ListenerReasonInvalidCertificateRef,
+			"tls.certificateRefs[0]: %.100q is no name of a Secret", name.Name)
 	}
 	if name.Namespace != g.Namespace && !s.Grants.allows(toSecret, g.Namespace, name.Namespace, name.Name) {
 		return name, problemf(gw.ListenerReasonRefNotPermitted,

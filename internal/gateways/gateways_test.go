@@ -449,11 +449,13 @@ spec:
   rules:
   - backendRefs: [{name: web, port: 81}, {name: web, port: 80}]
   - backendRefs: [{name: web, kind: Store, port: 80}, {name: none, port: 80}]
+  - backendRefs: [{name: "x\e[2J\nRoute: team/fine", port: 80}]
 `)
 	c := meta.FindStatusCondition(gateways.Decide(s).Parents[name("edge", "shop")][0].Conditions, "ResolvedRefs")
 	want := "spec.rules[0].backendRefs[0]: Service edge/web has no port 81; " +
 		`spec.rules[1].backendRefs[0]: Store of group "" is not supported: name a Service; ` +
-		"spec.rules[1].backendRefs[1]: Service edge/none does not exist"
+		"spec.rules[1].backendRefs[1]: Service edge/none does not exist; " +
+		`spec.rules[2].backendRefs[0]: "x\x1b[2J\nRoute: team/fine" is no name of a Service`
 	if c.Reason != "BackendNotFound" || c.Message != want {
 		t.Errorf("%s: %s\nwant %s", c.Reason, c.Message, want)
 	}

@@ -95,8 +95,10 @@ func TestTableIsBounded(t *testing.T) {
 		}
 		r.Shuffle(len(s.Gateways), func(i, j int) { s.Gateways[i], s.Gateways[j] = s.Gateways[j], s.Gateways[i] })
 		r.Shuffle(len(s.HTTPRoutes), func(i, j int) { s.HTTPRoutes[i], s.HTTPRoutes[j] = s.HTTPRoutes[j], s.HTTPRoutes[i] })
-		if again := gateways.Decide(s); !reflect.DeepEqual(got, again) {
-			t.Errorf("seed %d: another order (-want +got):\n%.2000s", seed, cmp.Diff(got, again))
+		again := gateways.Decide(s)
+		if !reflect.DeepEqual(got.Table, again.Table) || !reflect.DeepEqual(got.Gateways, again.Gateways) ||
+			!reflect.DeepEqual(got.Parents, again.Parents) || !reflect.DeepEqual(got.Certificates, again.Certificates) {
+			t.Errorf("seed %d: another order; tables (-want +got):\n%.2000s", seed, cmp.Diff(got.Table, again.Table))
 		}
 	}
 	// Without these, the test could pass because its tables are small.

@@ -37,9 +37,9 @@ func (h Held) of(p Port, within Range) (number int32, ok bool) {
 func (r Range) contains(number int32) bool { return r.From <= number && number <= r.To }
 
 // AssignPorts assigns a port of the pods to each port of a Gateway that has a supported protocol. current contains the
-// ports to which the Services of Gateways lead. held contains the ports on which pods may listen. Both may contain ports
-// of Gateways that are gone, are not accepted or have other listeners now. A Gateway keeps its ports, unless they are out
-// of range, or a pod may still listen there for another Gateway.
+// ports to which the Services of Gateways lead. held contains the ports on which pods may listen. Both may contain
+// ports of Gateways that are gone, are not accepted or have other listeners now. A Gateway keeps its ports, unless they
+// are out of range, or a pod may still listen there for another Gateway.
 //
 // The Gateways of one namespace, and those that are gone, have at most the number most of ports. If there are too few
 // ports, older Gateways get ports and newer ones do not.

@@ -5,6 +5,7 @@
 package file
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,18 @@ func readCacheNodes(
 	}
 	var problems []error
 	for _, document := range all {
-		if kind := kindOf(document); kind.Kind != "" && kind.Kind != "CacheNode" {
+		kind := kindOf(document)
+		if kind.Kind == "" || kind.APIVersion == "" {
+			if err := yaml.Unmarshal(document, &kind); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("an object without apiVersion or kind: %.60q", bytes.TrimSpace(document))
+		}
+		if isList(kind) {
+			problems = append(problems, fmt.Errorf("%s of %s is not read: write a List of v1", kind.Kind, kind.APIVersion))
+			continue
+		}
+		if kind.Kind != "CacheNode" {
 			if other != nil {
 				if err := other(kind, document); err != nil {
 					problems = append(problems, err)

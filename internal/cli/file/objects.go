@@ -32,6 +32,8 @@ type Objects struct {
 	Ignored []string
 	// Files contains the file of each Gateway and HTTPRoute.
 	Files map[ID]string
+	// seen contains the file of each object.
+	seen map[ID]string
 }
 
 // ReadOne reads the objects in files and folders; see [ReadAll]. It returns an error if there is more than one
@@ -102,7 +104,9 @@ func ReadAll(paths []string, namespace string, in io.Reader) (o Objects, err err
 	}
 	var problems []error
 	for _, path := range files {
-		problems = append(problems, o.Add(path, namespace, in))
+		for _, problem := range Problems(o.Add(path, namespace, in)) {
+			problems = append(problems, fmt.Errorf("%s: %w", path, problem))
+		}
 	}
 	if err := errors.Join(problems...); err != nil {
 		return o, err
@@ -117,7 +121,7 @@ func ReadAll(paths []string, namespace string, in io.Reader) (o Objects, err err
 // some objects, if an object is not valid. It skips kinds that do not matter.
 func (o *Objects) Add(path, namespace string, in io.Reader) error {
 	if o.Files == nil {
-		o.Files = map[ID]string{}
+		o.Files, o.seen = map[ID]string{}, map[ID]string{}
 	}
 	cacheNodes, err := readCacheNodes(path, in, func(kind metav1.TypeMeta, document []byte) error {
 		return o.add(path, kind, namespace, document)
@@ -126,32 +130,69 @@ func (o *Objects) Add(path, namespace string, in io.Reader) error {
 		if c.Namespace == "" {
 			c.Namespace = namespace
 		}
+		name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+		err = errors.Join(err, o.note(ID{"CacheNode", name}, path))
 	}
 	o.CacheNodes = append(o.CacheNodes, cacheNodes...)
 	return err
 }
 
+// note notes the file of an object. It returns an error if there was such an object already, because a cluster has
+// only one.
+func (o *Objects) note(id ID, path string) error {
+	if before, ok := o.seen[id]; ok {
+		return fmt.Errorf("%s is in %s already", id, before)
+	}
+	o.seen[id] = path
+	return nil
+}
+
+// Problems returns the errors that are joined in an error.
+func Problems(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, Problems(e)...)
+	}
+	return all
+}
+
 // add adds the object in a document.
 func (o *Objects) add(path string, kind metav1.TypeMeta, namespace string, document []byte) (err error) {
 	group, version, _ := strings.Cut(kind.APIVersion, "/")
+	var name types.NamespacedName
 	switch {
 	case group == gw.GroupName && (version == "v1" || version == "v1beta1"): // both have the same fields
 		return o.addGatewayAPI(path, kind.Kind, namespace, document)
-	case strings.HasPrefix(group, "gateway.networking."):
-		o.ignore(kind)
 	case kind.APIVersion == "v1" && kind.Kind == "Namespace":
-		_, err = decode(document, "", &o.Namespaces)
+		name, err = decode(document, "", &o.Namespaces)
 	case kind.APIVersion == "v1" && kind.Kind == "Service":
-		_, err = decode(document, namespace, &o.Services)
+		name, err = decode(document, namespace, &o.Services)
 	case kind.APIVersion == "v1" && kind.Kind == "Secret":
-		_, err = decode(document, namespace, &o.Secrets)
+		name, err = decode(document, namespace, &o.Secrets)
 	case kind.APIVersion == "discovery.k8s.io/v1" && kind.Kind == "EndpointSlice":
-		_, err = decode(document, namespace, &o.Endpoints)
+		name, err = decode(document, namespace, &o.Endpoints)
+	default:
+		if strings.HasPrefix(group, "gateway.networking.") || slices.Contains(known, kind.Kind) {
+			o.ignore(kind)
+		}
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind.Kind, err)
 	}
-	return nil
+	return o.note(ID{kind.Kind, name}, path)
+}
+
+// known are the kinds that are read. If the group of such an object is another one, there is probably a mistake in it.
+var known = []string{
+	"GatewayClass", "Gateway", "HTTPRoute", "ReferenceGrant", "Namespace", "Service", "Secret", "EndpointSlice",
 }
 
 // addGatewayAPI adds an object of the Gateway API, if the API server would accept it.
@@ -180,7 +221,7 @@ func (o *Objects) addGatewayAPI(path, kind, namespace string, document []byte) e
 	for _, e := range errs {
 		err = errors.Join(err, fmt.Errorf("%s %s: %w", kind, name, e))
 	}
-	return err
+	return errors.Join(err, o.note(ID{kind, name}, path))
 }
 
 func (o *Objects) ignore(kind metav1.TypeMeta) {

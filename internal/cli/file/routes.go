@@ -16,6 +16,7 @@ import (
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
@@ -69,10 +70,10 @@ func (o Objects) Routes(cacheNode *v1alpha1.CacheNode, clusterDomain string) (
 func (o Objects) Table(cacheNode *v1alpha1.CacheNode, clusterDomain string, warnings io.Writer) routes.Table {
 	decided, assumed := o.Routes(cacheNode, clusterDomain)
 	for _, warning := range assumed {
-		_, _ = fmt.Fprintln(warnings, "warning:", warning)
+		output.Remark(warnings, "warning", warning)
 	}
 	for _, p := range decided.Problems() {
-		_, _ = fmt.Fprintf(warnings, "warning: %s %s: %s\n", p.Kind, p.Object, p.Text)
+		output.Remark(warnings, "warning", fmt.Sprintf("%s %s: %s", p.Kind, p.Object, p.Text))
 	}
 	return decided.Table
 }

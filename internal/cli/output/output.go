@@ -1,6 +1,6 @@
 // Package output implements the flag --output of the plugin's verbs, and defines the exit codes of the plugin.
 //
-// It imports no package of the project. New output formats and new exit codes belong here.
+// It imports agentapi, which makes texts printable. New output formats and new exit codes belong here.
 package output
 
 import (
@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
 // The output formats for programs.
@@ -61,6 +63,15 @@ func (f *Flag) Write(out io.Writer, value any) error {
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)
+}
+
+// maxRemark is the maximum length of a remark in bytes.
+const maxRemark = 4096
+
+// Remark prints a line such as "warning: text". The text may contain words of others, for example of a team, so it
+// leaves out what a terminal would interpret.
+func Remark(out io.Writer, kind, text string) {
+	_, _ = fmt.Fprintf(out, "%s: %s\n", kind, agentapi.Printable(text, maxRemark))
 }
 
 // Exit is the error that makes the plugin exit with a code, after all output was written.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -22,7 +23,10 @@ import (
 func Routes(ctx context.Context, cluster *connect.Cluster, name string) (of routes.Table, err error) {
 	configMap := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: cluster.Namespace, Name: naming.ConfigMap(name)}
-	if err := cluster.Get(ctx, key, configMap); err != nil {
+	if err := cluster.Get(ctx, key, configMap); apierrors.IsNotFound(err) {
+		return of, fmt.Errorf("no CacheNode %s in namespace %s, or the operator has not configured it yet",
+			name, cluster.Namespace)
+	} else if err != nil {
 		return of, fmt.Errorf("the configuration of CacheNode %s: %w", name, err)
 	}
 	text := manifest.RevisionIn(configMap, naming.CandidateKey)

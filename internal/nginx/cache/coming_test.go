@@ -48,17 +48,18 @@ func TestNewBackend(t *testing.T) {
 	var address atomic.Value
 	address.Store("127.0.0.2")
 	r, _ := serveNames(t, n, resolver.Config{Servers: []netip.AddrPort{nameServer(t, &address)}})
-	begun := time.Now()
 	known := func(i int) {
 		t.Helper()
 		becomes(t, "answered", func() string {
-			if len(r.Unanswered([]string{backendName(i)}, begun)) == 0 {
+			if len(r.Unanswered([]string{backendName(i)}, time.Time{})) == 0 {
 				return "answered"
 			}
 			return "not yet"
 		})
 	}
-	n.Serve("127.0.0.2:9001", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }))
+	n.Serve("127.0.0.2:9001", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "x")
+	}))
 	configure(to(0), routes.Table{})
 	n.Start()
 	known(0)
@@ -88,12 +89,12 @@ func TestNewBackend(t *testing.T) {
 			}
 		})
 	}
-	private := n.Client()
-	reload := func(version string) {
+	private, version := n.Client(), fmt.Sprintf("http://127.0.0.1:%d/version", layout.PrivatePort)
+	reload := func(want string) {
 		t.Helper()
 		must(t, syscall.Kill(n.Processes()[0], syscall.SIGHUP))
-		becomes(t, version, func() string {
-			_, body := send(t, private, http.MethodGet, "private", fmt.Sprintf("http://127.0.0.1:%d/version", layout.PrivatePort))
+		becomes(t, want, func() string {
+			_, body := send(t, private, http.MethodGet, "private", version)
 			return body
 		})
 	}

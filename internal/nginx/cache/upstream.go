@@ -53,8 +53,8 @@ func (b backend) upstreams() conf.Block {
 // resolves returns true if nginx must resolve the name of a server.
 func (b backend) resolves() bool { return b.variable != "" || slices.ContainsFunc(b.Servers, resolves) }
 
-// Names returns the names of the servers of the CacheNode's own origin and of the backends of routes, sorted. nginx asks
-// the agent for their addresses.
+// Names returns the names of the servers of the CacheNode's own origin and of the backends of routes, sorted. nginx
+// asks the agent for their addresses.
 func Names(r agentapi.Revision) []string {
 	names := r.Routes.BackendHosts()
 	own := sites.Own(r.Spec)

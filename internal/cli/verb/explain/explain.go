@@ -170,7 +170,7 @@ func inCluster(
 
 func writeNotes(out io.Writer, notes []string) {
 	for _, note := range notes {
-		_, _ = fmt.Fprintln(out, "note:", note)
+		output.Remark(out, "note", note)
 	}
 }
 

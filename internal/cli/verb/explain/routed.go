@@ -24,7 +24,11 @@ func placesOf(
 	u, isURL := requestOf(argument)
 	own := sites.Own(cacheNode.Spec)
 	if !isURL {
-		if !strings.Contains(argument, "://") {
+		hasScheme := strings.HasPrefix(argument, "http://") || strings.HasPrefix(argument, "https://")
+		if hasScheme || argument == "" {
+			return nil, nil, fmt.Errorf("%q is no URL and no key", argument)
+		}
+		if !strings.Contains(argument, "http://") && !strings.Contains(argument, "https://") {
 			notes = append(notes, fmt.Sprintf("%q is taken as a key: a URL begins with http:// or https://", argument))
 		}
 		return []place{placeOf(cacheNode, method, argument)}, notes, nil

@@ -86,6 +86,13 @@ spec:
 			[]string{"shop.example.com/a "},
 			`"shop.example.com/a" is taken as a key: a URL begins with http:// or https://`,
 		},
+		"a broken URL": {"", "http://shop.example.com/%zz", nil, ""},
+		"nothing":      {"", "", nil, ""},
+		"another scheme": {
+			"", "ftp://shop.example.com/a",
+			[]string{"ftp://shop.example.com/a "},
+			`"ftp://shop.example.com/a" is taken as a key: a URL begins with http:// or https://`,
+		},
 		"a route, and the CacheNode's own site": {own, "http://shop.example.com/a", []string{
 			"http://shop.example.com/a ", shop + "http://shop.example.com/a team",
 		}, ""},

@@ -21,6 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -93,7 +94,7 @@ func (o options) run(in io.Reader, out, warnings io.Writer) error {
 	}
 	for _, cacheNode := range objects.CacheNodes {
 		for _, warning := range validation.Warnings(cacheNode) {
-			_, _ = fmt.Fprintln(warnings, "warning:", warning)
+			output.Remark(warnings, "warning", warning)
 		}
 		if err := o.render(cacheNode, objects, out, warnings); err != nil {
 			return err

@@ -6,6 +6,7 @@ package routes
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 
@@ -77,9 +78,15 @@ It needs the right to get ConfigMaps.`,
 			}
 		}
 		if form.IsForPrograms() {
-			return form.Write(command.OutOrStdout(), rows)
+			if err := form.Write(command.OutOrStdout(), rows); err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				return output.Exit(1)
+			}
+			return nil
 		}
-		return write(command.OutOrStdout(), rows)
+		return o.write(command.OutOrStdout(), rows)
 	}
 	return command
 }
@@ -98,8 +105,14 @@ func (o options) fromFiles(name string, in io.Reader, warnings io.Writer) (of ro
 }
 
 // write prints rows for people.
-func write(out io.Writer, rows []row) error {
-	if len(rows) == 0 {
+func (o options) write(out io.Writer, rows []row) error {
+	switch {
+	case len(rows) > 0:
+	case o.url != "":
+		return fmt.Errorf("no route answers a GET of %q without headers: without --url, the command lists all routes", o.url)
+	case len(o.files) > 0:
+		return errors.New("no route: kubectl cachenode validate says what is wrong with the files")
+	default:
 		return errors.New("no route: see the conditions of the Gateways and HTTPRoutes")
 	}
 	t := table.New(out, -1, "GATEWAY", "PORT", "HOST", "PATH", "CONDITIONS", "ROUTE", "RULE", "TO")

@@ -2,12 +2,15 @@ package routes
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 )
 
 const fleet = `
@@ -88,7 +91,7 @@ func TestRoutes(t *testing.T) {
 				"status 500: the rule has no backend",
 			"default/shop 8080 b.example.com /* default/shop 0 " + both,
 		}},
-		"a URL": {[]string{"--url", "http://SHOP.example.com/a/../old"}, []string{
+		"a URL": {[]string{"--url", "http://SHOP.example.com./a/../old"}, []string{
 			"GATEWAY PORT HOST PATH CONDITIONS ROUTE RULE TO",
 			"default/shop 80 shop.example.com /old default/shop 2 301, SCHEME://new.example.com:8443",
 		}},
@@ -118,5 +121,9 @@ func TestRoutes(t *testing.T) {
 	}
 	if out, _, err := run(t, "-o", "json"); err != nil || !strings.Contains(out, `"gateway": "default/shop"`) {
 		t.Errorf("-o json: error %v, %s", err, out)
+	}
+	out, _, err := run(t, "-o", "json", "--url", "http://other.example.com/")
+	if !errors.Is(err, output.Exit(1)) || out != "[]\n" {
+		t.Errorf("-o json without a route: error %v, %q", err, out)
 	}
 }

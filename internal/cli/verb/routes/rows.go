@@ -27,7 +27,8 @@ type row struct {
 }
 
 // list returns all rows, in the order of precedence for each port of a Gateway.
-func list(of routes.Table) (rows []row) {
+func list(of routes.Table) []row {
+	rows := []row{}
 	for _, port := range ports(of) {
 		for _, host := range of.VirtualHosts(port) {
 			for _, c := range host.Candidates {
@@ -65,9 +66,10 @@ func answering(of routes.Table, text string) (rows []row, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("--url: port %s: %w", port, err)
 	}
+	rows = []row{}
 	for _, a := range of.Answers(int32(number), routes.Request{
-		Host: strings.ToLower(u.Hostname()), Method: "GET", Path: routes.NormalPath(u.Path), Query: u.RawQuery,
-		Headers: map[string]string{},
+		Host: strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), Method: "GET",
+		Path: routes.NormalPath(u.Path), Query: u.RawQuery, Headers: map[string]string{},
 	}) {
 		rows = append(rows, newRow(of, a.VirtualHost, a.Candidate))
 	}

@@ -60,7 +60,7 @@ and with the valid "gateways" and "routes".`,
 			return err
 		}
 		for _, warning := range warnings {
-			_, _ = fmt.Fprintln(command.ErrOrStderr(), "warning:", warning)
+			output.Remark(command.ErrOrStderr(), "warning", warning)
 		}
 		if form.IsForPrograms() {
 			if err := form.Write(command.OutOrStdout(), results); err != nil {
@@ -184,7 +184,7 @@ func write(out, warnings io.Writer, results []result) error {
 		}
 		for _, c := range r.CacheNodes {
 			for _, warning := range c.Warnings {
-				_, _ = fmt.Fprintf(warnings, "warning: %s: %s: %s\n", r.File, c.Name, warning)
+				output.Remark(warnings, "warning", fmt.Sprintf("%s: %s: %s", r.File, c.Name, warning))
 			}
 			_, _ = fmt.Fprintf(out, "%s: %s is valid\n", r.File, c.Name)
 		}
@@ -200,11 +200,7 @@ func write(out, warnings io.Writer, results []result) error {
 
 // messages returns the message of each of the joined errors.
 func messages(err error) (list []string) {
-	var all interface{ Unwrap() []error }
-	if !errors.As(err, &all) {
-		return []string{err.Error()}
-	}
-	for _, e := range all.Unwrap() {
+	for _, e := range file.Problems(err) {
 		list = append(list, e.Error())
 	}
 	return list

@@ -38,7 +38,7 @@ func TestValidate(t *testing.T) {
 		"valid":           {[]string{good}, "edge is valid", nil},
 		"two errors":      {[]string{bad}, "", []string{"spec.disks[0].media", "spec.origin.servers[0].port"}},
 		"one of two":      {[]string{good, bad}, "edge is valid", []string{"spec.disks[0].media"}},
-		"no CacheNode":    {[]string{"kind: Service"}, "", []string{"no CacheNode in it"}},
+		"no CacheNode":    {[]string{"apiVersion: apps/v1\nkind: Deployment"}, "", []string{"no CacheNode in it"}},
 		"not even a YAML": {[]string{"{"}, "", []string{"yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
