@@ -125,6 +125,7 @@ func TestGateways(t *testing.T) {
 	before := uids(s.cachePods(t))
 	s.inOrder(t, []step{
 		{"two teams share the fleet, and not their objects", sharesFleet},
+		{"an edit that moves a route to a new Service fails no request", movesRoute},
 		{"HTTPS with certificates of each team", servesHTTPS},
 		{"a Gateway goes, and the other stays", losesGateway},
 	})
@@ -236,6 +237,51 @@ func sharesFleet(t *testing.T, s *suite) {
 	origin := kubectl(t, "", "get", "pods", "-l", "app=origin", "-o", "jsonpath={.items[0].status.podIP}")
 	kubectl(t, fmt.Sprintf(endpoints, origin), "apply", "-n", "team-b", "-f", "-")
 	s.answers(t, b, "own.example.com")
+}
+
+// another is another Service for the pods of the origin.
+const another = `
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s}
+spec: {selector: {app: origin}, ports: [{name: http, port: 80, targetPort: http}]}
+---
+`
+
+// movesRoute moves a route from one Service to another and back, while clients request objects that are not stored.
+func movesRoute(t *testing.T, s *suite) {
+	services := []string{"second", "third"}
+	for _, name := range services {
+		kubectl(t, fmt.Sprintf(another, name), "apply", "-f", "-")
+		t.Cleanup(func() { kubectl(t, "", "delete", "service", name, "--ignore-not-found") })
+	}
+	var paths []string
+	for i := range 50 {
+		paths = append(paths, fmt.Sprintf("/objects/300/moved-%d", i))
+	}
+	base := "http://" + gatewayIs(t, "team-a", "Programmed", "True")
+	load := s.loadAt(t, base, "www.example.com", paths)
+	for _, name := range append(services, "origin") {
+		patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/rules/0/backendRefs/0/name", "value": %q}]`, name)
+		kubectl(t, "", "patch", "httproute", "team-a", "-n", "team-a", "--type", "json", "-p", patch)
+		within(t, time.Minute, func() string { // the operator may not have seen the edit yet
+			got := kubectl(t, "", "get", "httproute", "team-a", "-n", "team-a", "-o", `jsonpath={.metadata.generation} `+
+				`{.status.parents[0].conditions[?(@.type=="cachenode.io/Programmed")].observedGeneration} `+
+				`{.status.parents[0].conditions[?(@.type=="cachenode.io/Programmed")].status}`)
+			if words := strings.Fields(got); len(words) != 3 || words[0] != words[1] || words[2] != "True" {
+				return got
+			}
+			return ""
+		})
+		load.more(t, 200)
+	}
+	summaries := load.end()
+	checkLoad(t, summaries)
+	for _, summary := range summaries {
+		if summary.Cache["MISS"] < 100 {
+			t.Errorf("only %d requests of %d reached the Services", summary.Cache["MISS"], summary.Requests)
+		}
+	}
 }
 
 func losesGateway(t *testing.T, s *suite) {

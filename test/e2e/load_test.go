@@ -153,10 +153,16 @@ var loadRate = func() int {
 // summary of each half.
 func (s *suite) load(t *testing.T, paths []string) load[report.Summary] {
 	t.Helper()
+	return s.loadAt(t, base, "", paths)
+}
+
+// loadAt starts a steady load through an address, with a header Host unless it is "".
+func (s *suite) loadAt(t *testing.T, base, host string, paths []string) load[report.Summary] {
+	t.Helper()
 	var clients []*process
 	for node, keepalive := range []bool{true, false} {
 		cmd := exec.Command("kubectl", "--namespace", namespace, "exec", "-i", s.clients[node], "--",
-			"/client", "load", "-base", base, "-workers", "4", "-rate", fmt.Sprint(loadRate),
+			"/client", "load", "-base", base, "-host", host, "-workers", "4", "-rate", fmt.Sprint(loadRate),
 			"-seconds", longest, fmt.Sprintf("-keepalive=%t", keepalive))
 		clients = append(clients, start(t, cmd, strings.NewReader(strings.Join(paths, "\n"))))
 	}
