@@ -17,7 +17,7 @@ import (
 // An edit of routes must fail no request, although old and new workers of nginx run side by side for a while:
 //
 //   - nginx asks for the addresses of an upstream's name only once it runs a configuration with this upstream. Until it
-//     has an answer, it answers requests for the upstream with 502. So an edit that sends requests to a new backend
+//     uses an answer, it answers requests for the upstream with 502. So an edit that sends requests to a new backend
 //     takes two reloads: the first one adds the actions of the next revision to the running configuration, and the
 //     second one changes which requests they get.
 //   - The requests of an old worker pass through the sockets of new workers, which must know its actions. So a
@@ -25,7 +25,7 @@ import (
 
 const (
 	// namesPatience is the longest time for which the second reload waits for answers, and for which a pod is not ready
-	// because nginx does not have answers for all names. namesInterval is the time after which the agent looks again.
+	// because nginx has not used answers for all names. namesInterval is the time after which the agent looks again.
 	namesPatience = 5 * time.Second
 	namesInterval = 20 * time.Millisecond
 	// maxFormer is the maximum number of actions of earlier revisions.
@@ -91,6 +91,9 @@ func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait 
 		return 0
 	}
 	known, added := current.revision.Routes.BackendHosts(), next.Routes.BackendHosts()
+	for _, a := range c.former.beside(current.revision.Routes, routes.Table{}, c.clock.Now()) {
+		known[a.Backend.Host] = true
+	}
 	maps.DeleteFunc(added, func(host string, _ bool) bool { return known[host] })
 	names := slices.Sorted(maps.Keys(added))
 	if len(names) == 0 {
@@ -122,10 +125,11 @@ func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait 
 	if c.take(made) != nil {
 		return 0
 	}
+	c.Log.Info("nginx knows the upstreams of the next revision", "revision", next.ID, "names", len(names))
 	return namesInterval
 }
 
-// knowsNames returns true if nginx has had answers for the names of all servers in its configuration since it was
+// knowsNames returns true if nginx has used answers for the names of all servers in its configuration since it was
 // started, so that it can send requests to them. A name that cannot be resolved keeps the pod from being ready for
 // namesPatience only. If nginx was started before the agent, nobody knows what nginx has been told, and it counts as
 // enough.

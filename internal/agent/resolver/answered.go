@@ -5,38 +5,56 @@ import (
 	"time"
 )
 
-// settled is more time than nginx needs to use an answer that it has received.
-const settled = 50 * time.Millisecond
+// round is the least time between two answers after which the second query shows that nginx has used the first answer.
+// nginx asks again when the TTL is over, which is a second or more. Several workers may ask for a name at about the
+// same time.
+const round = 500 * time.Millisecond
 
-// answers are the times of the first and the last answer that nginx has had for a name.
-type answers struct{ first, last time.Time }
+// fresh is the time after which nginx has asked again for each name in its configuration. If it has not, the name is
+// new to nginx, and its first answer has the shortest TTL.
+const fresh = 30 * time.Second
 
-// noteAnswer notes that nginx has had an answer for a name, which also counts if it says that the name has no address.
-// The caller must hold the mutex.
+// answers are the times of what nginx was told of a name.
+type answers struct {
+	// before and last are the times of the last two answers with addresses that are at least a round apart.
+	before, last time.Time
+	// none is the time of the last answer without an address.
+	none time.Time
+}
+
+// noteAnswer notes what nginx is told of a name. The caller must hold the mutex.
 func (r *Resolver) noteAnswer(name string, f found) {
-	if f.result == Failed {
-		return
-	}
 	a, known := r.answered[name]
-	if !known {
-		if len(r.answered) >= maxNames {
-			clear(r.answered)
-		}
-		a.first = f.at
+	if !known && len(r.answered) >= maxNames {
+		clear(r.answered)
 	}
-	a.last = f.at
+	switch f.result {
+	case Failed:
+		return
+	case Absent, OnlyDenied:
+		a.none = f.at
+	case Resolved, NoPod:
+		if f.at.Sub(a.last) >= round {
+			a.before, a.last = a.last, f.at
+		}
+	}
 	r.answered[name] = a
 }
 
-// Unanswered returns those of the names for which nginx has had no answer since the given time, or has it only since a
-// moment ago.
+// isNew returns true if nginx has not asked for a name recently. The caller must hold the mutex.
+func (r *Resolver) isNew(name string, now time.Time) bool {
+	return now.Sub(r.answered[name].last) >= fresh
+}
+
+// Unanswered returns those of the names for which nginx has used no answer that it got since the given time. nginx asks
+// again for a name when it has used the last answer. An answer without an address counts at once, because nginx has
+// nothing to use.
 func (r *Resolver) Unanswered(names []string, since time.Time) []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	now := r.clock.Now()
-	isUsed := func(at time.Time) bool { return !at.Before(since) && now.Sub(at) >= settled }
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		a := r.answered[canonical(name)]
-		return isUsed(a.first) || isUsed(a.last)
+		isSince := func(at time.Time) bool { return !at.IsZero() && !at.Before(since) }
+		return isSince(a.before) || isSince(a.none)
 	})
 }

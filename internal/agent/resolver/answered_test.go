@@ -9,8 +9,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// TestUnanswered checks for which names nginx has had an answer since a time. A failure is no answer, because nginx
-// asks again. A name without addresses has an answer.
+// TestUnanswered checks for which names nginx has used an answer since a time, which a second query shows. A failure is
+// no answer. A name without addresses has an answer at once.
 func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
@@ -25,22 +25,25 @@ func TestUnanswered(t *testing.T) {
 		}
 	}
 	check("at first", started, names...)
-	r.note("a.example.com", found{result: Resolved})
-	r.note("b.example.com", found{result: Failed})
-	r.note("c.example.com", found{result: Absent})
-	check("at once", started, names...)
-	step(settled)
-	check("a moment later", started, "b.example.com")
-	r.note("a.example.com", found{result: Resolved})
-	r.note("b.example.com", found{result: OnlyDenied})
-	check("a is asked again", started, "b.example.com")
-	step(settled)
-	check("all are answered", started)
+	tell := func(a, b, c Result) {
+		for name, result := range map[string]Result{"a.example.com": a, "b.example.com": b, "c.example.com": c} {
+			r.note(name, found{result: result})
+		}
+	}
+	tell(Resolved, Failed, Absent)
+	check("c has no address, and b no answer", started, "A.example.com", "b.example.com")
+	step(round / 2)
+	tell(Resolved, Resolved, Failed)
+	check("another worker asks for a", started, "A.example.com", "b.example.com")
+	step(round)
+	tell(Resolved, OnlyDenied, Failed)
+	check("nginx asks for a again, and b is denied", started)
 
-	restarted := clock.Now()
 	step(time.Second)
+	restarted := clock.Now()
+	tell(Resolved, Resolved, Resolved)
 	check("nginx has restarted", restarted, names...)
-	r.note("a.example.com", found{result: NoPod})
-	step(settled)
-	check("nginx has asked once", restarted, "b.example.com", "c.example.com")
+	step(round)
+	tell(NoPod, Resolved, Failed)
+	check("nginx has asked again for two names", restarted, "c.example.com")
 }

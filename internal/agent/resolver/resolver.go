@@ -209,6 +209,7 @@ func (r *Resolver) find(ctx context.Context, name string) found {
 	r.mutex.Lock()
 	config, now := r.current(), r.clock.Now()
 	address, known := r.told.address(name, config, now)
+	isNew := r.isNew(name, now)
 	r.mutex.Unlock()
 	switch {
 	case known && address == Nobody:
@@ -224,8 +225,11 @@ func (r *Resolver) find(ctx context.Context, name string) found {
 	if !ok && len(f.denied) == 0 { // nginx must not keep an address that is denied now
 		return found{result: Failed}
 	}
-	if config.isPod(name) {
+	switch {
+	case config.isPod(name):
 		f.ttl = podTTL
+	case isNew:
+		f.ttl = minTTL // see answers
 	}
 	return f
 }
