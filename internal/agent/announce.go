@@ -87,15 +87,10 @@ func formerFor(r agentapi.Revision) time.Duration {
 // revision must still wait; 0 if it need not wait.
 func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait time.Duration) {
 	current := c.current()
-	if current == nil || current.revision.ID == next.ID || len(current.revision.Routes.Listeners) == 0 {
+	if current == nil || current.revision.ID == next.ID {
 		return 0
 	}
-	known, added := current.revision.Routes.BackendHosts(), next.Routes.BackendHosts()
-	for _, a := range c.former.beside(current.revision.Routes, routes.Table{}, c.clock.Now()) {
-		known[a.Backend.Host] = true
-	}
-	maps.DeleteFunc(added, func(host string, _ bool) bool { return known[host] })
-	names := slices.Sorted(maps.Keys(added))
+	names := c.newNames(current.revision, next)
 	if len(names) == 0 {
 		return 0
 	}
@@ -112,6 +107,7 @@ func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait 
 	made, now := *current, c.clock.Now()
 	made.config, err = cache.Render(cache.Input{
 		Revision: current.revision, Facts: facts, Also: c.former.beside(current.revision.Routes, next.Routes, now),
+		Coming: next.Spec.Origin.Servers,
 	})
 	if err != nil {
 		return 0
@@ -129,6 +125,24 @@ func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait 
 	return namesInterval
 }
 
+// newNames returns the names of servers that only the next revision has, sorted. It leaves out those of sites that do
+// not exist yet and so get no requests.
+func (c *conductor) newNames(current, next agentapi.Revision) []string {
+	known := cache.Names(current)
+	for _, a := range c.former.beside(current.Routes, routes.Table{}, c.clock.Now()) {
+		known[a.Backend.Host] = true
+	}
+	if len(current.Routes.Listeners) == 0 {
+		next.Routes = routes.Table{}
+	}
+	if len(current.Spec.Origin.Servers) == 0 {
+		next.Spec.Origin.Servers = nil
+	}
+	names := cache.Names(next)
+	maps.DeleteFunc(names, func(name string, _ bool) bool { return known[name] })
+	return slices.Sorted(maps.Keys(names))
+}
+
 // knowsNames returns true if nginx has used answers for the names of all servers in its configuration since it was
 // started, so that it can send requests to them. A name that cannot be resolved keeps the pod from being ready for
 // namesPatience only. If nginx was started before the agent, nobody knows what nginx has been told, and it counts as
@@ -144,5 +158,5 @@ func (a *Agent) knowsNames() bool {
 	began := a.began
 	a.mutex.Unlock()
 	return started.Before(began) || a.clock.Since(started) >= a.namesPatience ||
-		len(a.resolver.Unanswered(cache.Names(current.revision), started)) == 0
+		len(a.resolver.Unanswered(slices.Collect(maps.Keys(cache.Names(current.revision))), started)) == 0
 }

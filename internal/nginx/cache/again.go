@@ -98,6 +98,7 @@ func (b backend) againUpstream() conf.Block {
 			upstream = append(upstream, b.originServer(s, "max_fails=0"))
 		}
 	}
+	upstream = append(upstream, b.comingServers()...)
 	return conf.Block{conf.B("upstream", conf.Literals(b.againName()), append(upstream, b.originKeepalive()...)...)}
 }
 

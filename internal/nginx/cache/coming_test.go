@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/resolver"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -20,27 +21,65 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// TestNewBackend checks that no request fails while a route moves from one backend to another, if nginx first gets the
-// new backend's upstream and has used an answer for its name. The requests are for objects that are in no cache.
+// TestNewBackend checks that no request fails while a route moves from one backend to another, and while the
+// CacheNode's own site moves from one origin to another, if nginx first gets the new name without requests for it, and
+// has used an answer. The requests are for objects that are in no cache.
 func TestNewBackend(t *testing.T) {
 	t.Parallel()
-	to := func(i int) routes.Table {
-		return routes.Table{
-			Listeners: []routes.Listener{{
-				Gateway: "edge/main", Name: "http", Port: 80, PodPort: 20000,
-				Attached: []routes.Attachment{{Route: "red/site", Hosts: []routes.Host{""}}},
-			}},
-			Routes: []routes.Route{{Namespace: "red", Name: "site", Site: "111111111111.11111111.site", Rules: []routes.Rule{{
-				Matches:  []routes.Match{{Path: routes.Path{Value: "/"}}},
-				Backends: []routes.Backend{{Name: "b", Host: backendName(i), Port: 9001, Weight: 1}},
-			}}}},
-		}
+	for name, tt := range map[string]struct {
+		port     int
+		moves    func(in *cache.Input, to int)
+		foretell func(in *cache.Input, to int)
+	}{
+		"a route": {
+			20000,
+			func(in *cache.Input, to int) { in.Routes = routeTo(to) },
+			func(in *cache.Input, to int) { in.Also = slices.Collect(maps.Values(routeTo(to).Actions())) },
+		},
+		"the CacheNode's own site": {
+			8080,
+			func(in *cache.Input, to int) { in.Spec.Origin.Servers = serversAt(to) },
+			func(in *cache.Input, to int) { in.Coming = serversAt(to) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			movesBackends(t, tt.port, func(now, other int) cache.Input {
+				in := decode(t, []byte(threeDisks))
+				tt.moves(&in, now)
+				tt.foretell(&in, other)
+				return in
+			})
+		})
 	}
+}
+
+func backendName(i int) string { return fmt.Sprintf("b%d.example.com", i) }
+
+func serversAt(i int) []v1alpha1.OriginServer {
+	return []v1alpha1.OriginServer{{Host: new(backendName(i)), Port: new(int32(9001))}}
+}
+
+func routeTo(i int) routes.Table {
+	return routes.Table{
+		Listeners: []routes.Listener{{
+			Gateway: "edge/main", Name: "http", Port: 80, PodPort: 20000,
+			Attached: []routes.Attachment{{Route: "red/site", Hosts: []routes.Host{""}}},
+		}},
+		Routes: []routes.Route{{Namespace: "red", Name: "site", Site: "111111111111.11111111.site", Rules: []routes.Rule{{
+			Matches:  []routes.Match{{Path: routes.Path{Value: "/"}}},
+			Backends: []routes.Backend{{Name: "b", Host: backendName(i), Port: 9001, Weight: 1}},
+		}}}},
+	}
+}
+
+// movesBackends moves from one backend to the next several times, while clients send requests to a port. input returns
+// the input for a configuration with a backend, which also knows another one.
+func movesBackends(t *testing.T, port int, input func(now, other int) cache.Input) {
+	t.Helper()
 	n := nginxtest.New(t)
-	configure := func(now, other routes.Table) (version string) {
-		in := decode(t, []byte(threeDisks))
-		in.Routes, in.Also = now, slices.Collect(maps.Values(other.Actions()))
-		config, err := cache.Render(in)
+	configure := func(now, other int) (version string) {
+		config, err := cache.Render(input(now, other))
 		must(t, err)
 		n.Configure(config.Text, "disk1", "disk2", "disk3")
 		return config.Version
@@ -60,7 +99,7 @@ func TestNewBackend(t *testing.T) {
 	n.Serve("127.0.0.2:9001", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "x")
 	}))
-	configure(to(0), routes.Table{})
+	configure(0, 0)
 	n.Start()
 	known(0)
 
@@ -71,11 +110,12 @@ func TestNewBackend(t *testing.T) {
 		client := n.Client()
 		clients.Go(func() {
 			for i := 0; !ended.Load(); i++ {
-				request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:20000/%d-%d", c, i), nil)
+				request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/%d-%d", port, c, i), nil)
 				if err != nil {
 					t.Error(err)
 					return
 				}
+				request.Host = "www.example.com"
 				response, err := client.Do(request)
 				if err != nil {
 					t.Error(err)
@@ -99,10 +139,10 @@ func TestNewBackend(t *testing.T) {
 		})
 	}
 	for i := range 6 {
-		reload(configure(to(i), to(i+1)))
+		reload(configure(i, i+1))
 		known(i + 1)
 		before := asked.Load()
-		reload(configure(to(i+1), to(i)))
+		reload(configure(i+1, i))
 		becomes(t, "more", func() string { // requests go on
 			if asked.Load() > before+100 {
 				return "more"
@@ -113,5 +153,3 @@ func TestNewBackend(t *testing.T) {
 	ended.Store(true)
 	clients.Wait()
 }
-
-func backendName(i int) string { return fmt.Sprintf("b%d.example.com", i) }

@@ -32,6 +32,9 @@ type Input struct {
 	// that nginx knows the addresses of its backends before the first request for them; and of earlier revisions. An old
 	// worker passes its requests through the sockets of new workers, for example for the next slices of a download.
 	Also []routes.Action
+	// Coming are the servers of the next revision's own origin. Those that the revision's own origin does not have get no
+	// requests yet, but nginx asks for their addresses.
+	Coming []v1alpha1.OriginServer
 }
 
 // Facts are the properties of nginx's pod that affect the configuration. The operator validates the configuration with

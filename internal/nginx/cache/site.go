@@ -1,6 +1,11 @@
 package cache
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/sites"
@@ -30,10 +35,21 @@ func (e entry) address() conf.Literal { return conf.Literal("unix:" + e.socket) 
 
 func newSite(n node, s sites.Site) site {
 	b := backend{Origin: s.Origin, name: ownBackend, namespace: n.Namespace, clusterDomain: n.ClusterDomain}
+	for _, next := range n.Coming {
+		if !slices.ContainsFunc(s.Origin.Servers, func(has v1alpha1.OriginServer) bool { return isSameServer(has, next) }) {
+			b.coming = append(b.coming, next)
+		}
+	}
 	if n.CABundle != "" {
 		b.authorities = layout.CAFile(digest(n.CABundle))
 	}
 	return site{node: n, Site: s, backend: b, entry: entry{"gateway", layout.GatewaySocket}}
+}
+
+// isSameServer returns true if two servers of an origin have the same name and port.
+func isSameServer(a, b v1alpha1.OriginServer) bool {
+	return equality.Semantic.DeepEqual(a.Host, b.Host) && equality.Semantic.DeepEqual(a.Port, b.Port) &&
+		equality.Semantic.DeepEqual(a.Service, b.Service)
 }
 
 // newRoutes returns the site with the settings that all routes share.

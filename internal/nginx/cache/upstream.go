@@ -26,6 +26,8 @@ type backend struct {
 	v1alpha1.Origin
 	// name is the name of the upstream, as used in proxy_pass.
 	name string
+	// coming are servers that get no requests yet; see [Input].
+	coming []v1alpha1.OriginServer
 	// namespace is the namespace of a Service for which the spec of the origin names no namespace.
 	namespace, clusterDomain string
 	// variable is the variable with the name of the upstream, if requests go to different upstreams. In this case, name is
@@ -51,24 +53,36 @@ func (b backend) upstreams() conf.Block {
 }
 
 // resolves returns true if nginx must resolve the name of a server.
-func (b backend) resolves() bool { return b.variable != "" || slices.ContainsFunc(b.Servers, resolves) }
+func (b backend) resolves() bool {
+	return b.variable != "" || slices.ContainsFunc(b.Servers, resolves) || slices.ContainsFunc(b.coming, resolves)
+}
 
-// Names returns the names of the servers of the CacheNode's own origin and of the backends of routes, sorted. nginx
-// asks the agent for their addresses.
-func Names(r agentapi.Revision) []string {
+// comingServers returns the server directives for the servers that get no requests yet. nginx keeps their addresses
+// when the next configuration has them without "down".
+func (b backend) comingServers() (block conf.Block) {
+	for _, s := range b.coming {
+		if resolves(s) {
+			s.Backup = false
+			block = append(block, b.originServer(s, "down"))
+		}
+	}
+	return block
+}
+
+// Names returns the names of the servers of the CacheNode's own origin and of the backends of routes. nginx asks the
+// agent for their addresses.
+func Names(r agentapi.Revision) map[string]bool {
 	names := r.Routes.BackendHosts()
 	own := sites.Own(r.Spec)
 	for _, s := range own.Origin.Servers {
-		if resolves(s) {
-			host, _ := Address(s, own.Origin.Scheme, r.Namespace, r.ClusterDomain)
-			names[host] = true
-		}
+		host, _ := Address(s, own.Origin.Scheme, r.Namespace, r.ClusterDomain)
+		names[host] = true
 	}
 	maps.DeleteFunc(names, func(host string, _ bool) bool {
 		_, err := netip.ParseAddr(host)
 		return err == nil
 	})
-	return slices.Sorted(maps.Keys(names))
+	return names
 }
 
 // resolver makes nginx ask the agent for the addresses of names. The agent is the only name server, because nginx
@@ -91,6 +105,7 @@ func (b backend) upstream() conf.Block {
 	for _, s := range b.lastly() {
 		servers = append(servers, b.originServer(s, "backup", "max_fails=0"))
 	}
+	servers = append(servers, b.comingServers()...)
 	return conf.Block{conf.B("upstream", conf.Literals(b.name), append(servers, b.originKeepalive()...)...)}
 }
 
