@@ -83,13 +83,10 @@ func formerFor(r agentapi.Revision) time.Duration {
 	return effective.Duration(r.Spec.Rollout.WorkerShutdownTimeout) + reloadTime
 }
 
-// announce gives nginx the actions of the next revision, if a backend is new. It returns how long the reload for that
-// revision must still wait; 0 if it need not wait.
+// announce gives nginx the actions of the next revision, if a backend is new; nginx must run another revision. It returns
+// how long the reload for the next revision must still wait; 0 if it need not wait.
 func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait time.Duration) {
 	current := c.current()
-	if current == nil || current.revision.ID == next.ID {
-		return 0
-	}
 	names := c.newNames(current.revision, next)
 	if len(names) == 0 {
 		return 0

@@ -49,10 +49,7 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	made := applied{revision: revision, madeFrom: from, used: used(revision, facts.Failed)}
 	made.fleet, made.share, made.generations = facts.Fleet.Serial, facts.Fleet.Share(), facts.Generations
 	made.openFiles = facts.OpenFiles
-	if wait := c.pause(made, facts.Memory); wait > 0 {
-		return min(wait, pauseInterval), nil
-	}
-	if wait := c.announce(ctx, revision); wait > 0 {
+	if wait := c.wait(ctx, made, facts.Memory); wait > 0 {
 		return wait, nil
 	}
 	if current := c.current(); current != nil {
@@ -76,15 +73,24 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	return c.give(ctx, made, facts)
 }
 
-// pause returns how long nginx must not reload yet for another revision; see [reload.Pause]. A change of the pods or
-// the disks does not wait.
-func (c *conductor) pause(made applied, memory int64) time.Duration {
+// mayWait returns true if a reload can wait, because it brings only another revision. A change of the pods or the disks
+// does not wait.
+func (c *conductor) mayWait(made applied) bool {
 	current := c.current()
-	if current == nil || current.revision.ID == made.revision.ID || current.fleet != made.fleet ||
-		!slices.Equal(current.used, made.used) || !maps.Equal(current.generations, made.generations) {
+	return current != nil && current.revision.ID != made.revision.ID && current.fleet == made.fleet &&
+		slices.Equal(current.used, made.used) && maps.Equal(current.generations, made.generations)
+}
+
+// wait returns how long nginx must not reload yet: until the memory of old workers allows it (see [reload.Pause]), and
+// until nginx knows the names of the revision (see announce).
+func (c *conductor) wait(ctx context.Context, made applied, memory int64) time.Duration {
+	if !c.mayWait(made) {
 		return 0
 	}
-	return reload.Pause(c.clock.Since(c.reloaded), c.Nginx.Leaving(), memory)
+	if wait := reload.Pause(c.clock.Since(c.reloaded), c.Nginx.Leaving(), memory); wait > 0 {
+		return min(wait, pauseInterval)
+	}
+	return c.announce(ctx, made.revision)
 }
 
 // give gives nginx a configuration that differs from the previous one.
