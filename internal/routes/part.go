@@ -33,7 +33,7 @@ func (t Table) byID() map[string]Route {
 // place is a listener to which a route is attached.
 type place struct {
 	gateway, name string
-	podPort       int32
+	port, podPort int32
 }
 
 // hosts returns the hosts of each route at each listener to which the route is attached.
@@ -44,7 +44,7 @@ func (t Table) hosts() map[string]map[place][]Host {
 			if hosts[a.Route] == nil {
 				hosts[a.Route] = map[place][]Host{}
 			}
-			hosts[a.Route][place{l.Gateway, l.Name, l.PodPort}] = a.Hosts
+			hosts[a.Route][place{l.Gateway, l.Name, l.Port, l.PodPort}] = a.Hosts
 		}
 	}
 	return hosts

@@ -39,7 +39,8 @@ func changesOf(before, next routes.Table, isWhole bool) (changes []routeChange) 
 		kept := sitesOf(*next.Route(id))
 		changes = append(changes, routeChange{
 			Route: id, Action: routeUpdate,
-			Lost: slices.ContainsFunc(sitesOf(*had), func(site string) bool { return !slices.Contains(kept, site) }),
+			Lost: slices.ContainsFunc(sitesOf(*had), func(site string) bool { return !slices.Contains(kept, site) }) ||
+				losesHosts(before, next, id),
 		})
 	}
 	for _, r := range before.Routes {
@@ -48,6 +49,35 @@ func changesOf(before, next routes.Table, isWhole bool) (changes []routeChange) 
 		}
 	}
 	return changes
+}
+
+// losesHosts returns true if a route no longer accepts a host at a port of a Gateway. Both are in the keys of its
+// objects.
+func losesHosts(before, next routes.Table, id string) bool {
+	has := func(port int32, isSecure bool, host routes.Host) bool {
+		return slices.ContainsFunc(next.Listeners, func(l routes.Listener) bool {
+			return l.Port == port && (l.Certificate != "") == isSecure && slices.ContainsFunc(hostsAt(l, id),
+				func(h routes.Host) bool { return h.Covers(host) })
+		})
+	}
+	for _, l := range before.Listeners {
+		for _, host := range hostsAt(l, id) {
+			if !has(l.Port, l.Certificate != "", host) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hostsAt returns the hosts of a route at a listener.
+func hostsAt(l routes.Listener, id string) (hosts []routes.Host) {
+	for _, a := range l.Attached {
+		if a.Route == id {
+			hosts = append(hosts, a.Hosts...)
+		}
+	}
+	return hosts
 }
 
 // withoutFacts returns a table in which only that differs which files contain.

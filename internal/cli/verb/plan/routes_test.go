@@ -32,6 +32,11 @@ func TestChangesOf(t *testing.T) {
 	before := table("1", "web:80", at("/", ""))
 	two := table("1", "web:80", at("/", ""))
 	two.Routes[0].Rules[0].Backends = append(two.Routes[0].Rules[0].Backends, routes.Backend{Name: "new:80", Weight: 1})
+	on := func(port int32, hosts ...routes.Host) routes.Table {
+		t := table("1", "web:80", at("/", ""))
+		t.Listeners[0].Port, t.Listeners[0].Attached[0].Hosts = port, hosts
+		return t
+	}
 	const id = "team/shop"
 	update, losing := []routeChange{{id, routeUpdate, false}}, []routeChange{{id, routeUpdate, true}}
 	for name, tt := range map[string]struct {
@@ -45,6 +50,10 @@ func TestChangesOf(t *testing.T) {
 		"another backend":          {before, table("1", "new:80", at("/", "")), false, update},
 		"a condition":              {before, table("1", "web:80", at("/", "GET")), false, losing},
 		"two backends":             {before, two, false, losing},
+		"another host":             {before, on(80, "new.example.com"), false, losing},
+		"one more host":            {before, on(80, "new.example.com", "shop.example.com"), false, update},
+		"a wildcard":               {before, on(80, "*.example.com"), false, update},
+		"another port":             {before, on(81, "shop.example.com"), false, losing},
 		"a deleted route":          {before, routes.Table{}, true, []routeChange{{id, routeDelete, true}}},
 		"some files":               {before, routes.Table{}, false, nil},
 	} {
