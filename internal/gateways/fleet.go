@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
@@ -56,6 +57,14 @@ func FleetFor(name types.NamespacedName, cacheNode *v1alpha1.CacheNode, clusterD
 		f.MaxRoutesPerNamespace = int(ptr.Deref(g.MaxRoutesPerNamespace, 0))
 	}
 	return f
+}
+
+// allowedText says which namespaces the fleet serves, for messages.
+func (f Fleet) allowedText() string {
+	if ptr.Deref(f.Allowed.From, gw.NamespacesFromSame) == gw.NamespacesFromSelector {
+		return fmt.Sprintf("namespaces with the labels %q", metav1.FormatLabelSelector(f.Allowed.Selector))
+	}
+	return fmt.Sprintf("namespace %s only", f.Namespace)
 }
 
 // Allowed returns the Gateways that the fleet serves.

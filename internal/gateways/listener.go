@@ -102,7 +102,8 @@ func (d *decision) refuses(g *gw.Gateway, l gw.Listener) *problem {
 	}
 	if d.Ports[Port{nameOf(g), l.Port}] == 0 {
 		return problemf(gw.ListenerReasonPortUnavailable,
-			"no port of the pods is left for namespace %s: see spec.gateways.ports of CacheNode %s", g.Namespace, d.Fleet)
+			"no port of the pods is left for namespace %s: see spec.gateways.ports of CacheNode %s; Gateways that are not "+
+				"accepted keep theirs until they are deleted", g.Namespace, d.Fleet)
 	}
 	return nil
 }
@@ -117,8 +118,8 @@ func (s State) excludes() func(g *gw.Gateway) *problem {
 			return problemf(gw.GatewayReasonInvalidParameters, "%s", s.Fleet.Missing)
 		case !selected(g.Namespace):
 			return problemf(reasonNamespace,
-				"CacheNode %s serves no Gateways of namespace %s: see its spec.gateways.allowedNamespaces",
-				s.Fleet, g.Namespace)
+				"CacheNode %s serves no Gateways of namespace %s, but of %s (its spec.gateways.allowedNamespaces)",
+				s.Fleet, g.Namespace, s.Fleet.allowedText())
 		case g.Spec.Infrastructure != nil && g.Spec.Infrastructure.ParametersRef != nil:
 			return problemf(gw.GatewayReasonInvalidParameters, "spec.infrastructure.parametersRef is not supported")
 		}

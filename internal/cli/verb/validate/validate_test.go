@@ -157,7 +157,8 @@ func TestRoutes(t *testing.T) {
 		},
 		"labels that are known": {
 			aRoute + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n", "edge is valid", usual,
-			"NamespaceNotAllowed: CacheNode caches/edge serves no Gateways of namespace team-a",
+			"NamespaceNotAllowed: CacheNode caches/edge serves no Gateways of namespace team-a, " +
+				`but of namespaces with the labels "edge=yes"`,
 		},
 		"a Service without the port": {
 			aRoute + "---\napiVersion: v1\nkind: Service\nmetadata: {name: shop, namespace: team-a}\n" +
