@@ -83,8 +83,8 @@ func formerFor(r agentapi.Revision) time.Duration {
 	return effective.Duration(r.Spec.Rollout.WorkerShutdownTimeout) + reloadTime
 }
 
-// announce gives nginx the actions of the next revision, if a backend is new; nginx must run another revision. It returns
-// how long the reload for the next revision must still wait; 0 if it need not wait.
+// announce gives nginx the actions of the next revision, if a backend is new; nginx must run another revision. It
+// returns how long the reload for the next revision must still wait; 0 if it need not wait.
 func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait time.Duration) {
 	current := c.current()
 	names := c.newNames(current.revision, next)
