@@ -27,7 +27,7 @@ const (
 	// namesPatience is the longest time for which the second reload waits for answers, and for which a pod is not ready
 	// because nginx has not used answers for all names. namesInterval is the time after which the agent looks again.
 	namesPatience = 5 * time.Second
-	namesInterval = 20 * time.Millisecond
+	namesInterval = 100 * time.Millisecond
 	// maxFormer is the maximum number of actions of earlier revisions.
 	maxFormer = 1024
 )
