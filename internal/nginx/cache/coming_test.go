@@ -21,9 +21,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// TestNewBackend checks that no request fails while a route moves from one backend to another, and while the
-// CacheNode's own site moves from one origin to another, if nginx first gets the new name without requests for it, and
-// has used an answer. The requests are for objects that are in no cache.
+// TestNewBackend checks that no request fails while a route moves from one backend to another, while it moves between a
+// backend and a redirect, and while the CacheNode's own site moves from one origin to another, if nginx first gets the
+// new name without requests for it, and has used an answer. The requests are for objects that are in no cache.
 func TestNewBackend(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -35,6 +35,11 @@ func TestNewBackend(t *testing.T) {
 			20000,
 			func(in *cache.Input, to int) { in.Routes = routeTo(to) },
 			func(in *cache.Input, to int) { in.Also = slices.Collect(maps.Values(routeTo(to).Actions())) },
+		},
+		"a route, with redirects": {
+			20000,
+			func(in *cache.Input, to int) { in.Routes = routeOrRedirect(to) },
+			func(in *cache.Input, to int) { in.Also = slices.Collect(maps.Values(routeOrRedirect(to).Actions())) },
 		},
 		"the CacheNode's own site": {
 			8080,
@@ -73,13 +78,29 @@ func routeTo(i int) routes.Table {
 	}
 }
 
+// routeOrRedirect does the same as routeTo, but each other table has a redirect instead of the backend.
+func routeOrRedirect(i int) routes.Table {
+	t := routeTo(i)
+	if i%2 == 1 {
+		rule := &t.Routes[0].Rules[0]
+		rule.Backends, rule.Redirect = nil, &routes.Redirect{Status: http.StatusFound, Host: "elsewhere.example.com"}
+	}
+	return t
+}
+
 // movesBackends moves from one backend to the next several times, while clients send requests to a port. input returns
 // the input for a configuration with a backend, which also knows another one.
 func movesBackends(t *testing.T, port int, input func(now, other int) cache.Input) {
 	t.Helper()
 	n := nginxtest.New(t)
+	names := map[int]bool{} // the backends that are in a configuration
 	configure := func(now, other int) (version string) {
-		config, err := cache.Render(input(now, other))
+		in := input(now, other)
+		for _, of := range []int{now, other} {
+			names[of] = in.Routes.BackendHosts()[backendName(of)] || len(in.Coming) > 0 ||
+				slices.ContainsFunc(in.Also, func(a routes.Action) bool { return a.Backend.Host == backendName(of) })
+		}
+		config, err := cache.Render(in)
 		must(t, err)
 		n.Configure(config.Text, "disk1", "disk2", "disk3")
 		return config.Version
@@ -90,7 +111,7 @@ func movesBackends(t *testing.T, port int, input func(now, other int) cache.Inpu
 	known := func(i int) {
 		t.Helper()
 		becomes(t, "answered", func() string {
-			if len(r.Unanswered([]string{backendName(i)}, time.Time{})) == 0 {
+			if !names[i] || len(r.Unanswered([]string{backendName(i)}, time.Time{})) == 0 {
 				return "answered"
 			}
 			return "not yet"
@@ -108,6 +129,7 @@ func movesBackends(t *testing.T, port int, input func(now, other int) cache.Inpu
 	var asked atomic.Int64
 	for c := range 4 {
 		client := n.Client()
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		clients.Go(func() {
 			for i := 0; !ended.Load(); i++ {
 				request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/%d-%d", port, c, i), nil)
@@ -123,7 +145,7 @@ func movesBackends(t *testing.T, port int, input func(now, other int) cache.Inpu
 				}
 				_, _ = io.Copy(io.Discard, response.Body)
 				_ = response.Body.Close()
-				if asked.Add(1); response.StatusCode != http.StatusOK {
+				if asked.Add(1); response.StatusCode != http.StatusOK && response.StatusCode != http.StatusFound {
 					t.Errorf("request %d: status %d", asked.Load(), response.StatusCode)
 				}
 			}
