@@ -23,6 +23,8 @@ func TestUpgradeOfRoutes(t *testing.T) {
 	installGatewayAPI(t)
 	t.Cleanup(func() {
 		kubectl(t, "", "delete", "namespace", "team-a", "--ignore-not-found", "--wait")
+		// The earlier operator does not know the finalizer that the later one has added.
+		kubectl(t, "", "patch", "gatewayclass", "edge", "--type", "merge", "-p", `{"metadata": {"finalizers": null}}`)
 		kubectl(t, "", "delete", "gatewayclass", "edge", "--ignore-not-found")
 		kubectl(t, "", "delete", "referencegrants", "--all")
 	})
