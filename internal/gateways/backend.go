@@ -34,7 +34,7 @@ func (d *decision) backend(at, namespace string, ref gw.BackendObjectReference) 
 	name, problem := d.serviceOf(namespace, ref)
 	port := ptr.Deref(ref.Port, 0)
 	b := routes.Backend{Name: fmt.Sprintf("%s:%d", name, port)}
-	if len(validation.IsDNS1035Label(name.Name)) > 0 {
+	if len(validation.IsDNS1123Label(name.Name)) > 0 {
 		b.Name = fmt.Sprintf("%.100q:%d", name, port)
 	}
 	if problem != nil {
@@ -72,7 +72,7 @@ func (s State) serviceOf(namespace string, ref gw.BackendObjectReference) (types
 	if group != "" || kind != "Service" {
 		return name, problemf(gw.RouteReasonInvalidKind, "%s of group %q is not supported: name a Service", kind, group)
 	}
-	if len(validation.IsDNS1035Label(name.Name)) > 0 { // the API server accepts any text
+	if len(validation.IsDNS1123Label(name.Name)) > 0 { // the API server accepts any text here
 		return name, problemf(gw.RouteReasonBackendNotFound, "%.100q is no name of a Service", name.Name)
 	}
 	if name.Namespace != namespace && !s.Grants.allows(toService, namespace, name.Namespace, name.Name) {
