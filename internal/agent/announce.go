@@ -32,8 +32,7 @@ const (
 	maxFormer = 1024
 )
 
-// announced is a revision whose actions nginx has been given before their requests, and the time at which that
-// happened.
+// announced is a revision whose actions nginx got before the revision itself, and the time at which it got them.
 type announced struct {
 	revision string
 	at       time.Time
@@ -142,8 +141,8 @@ func (c *conductor) newNames(current, next agentapi.Revision) []string {
 
 // knowsNames returns true if nginx has used answers for the names of all servers in its configuration since it was
 // started, so that it can send requests to them. A name that cannot be resolved keeps the pod from being ready for
-// namesPatience only. If nginx was started before the agent, nobody knows what nginx has been told, and it counts as
-// enough.
+// namesPatience only. If nginx was started before the agent, the agent does not know which answers nginx has, and the
+// method returns true.
 func (a *Agent) knowsNames() bool {
 	processes, runs := a.Nginx.Processes()
 	current := a.current()

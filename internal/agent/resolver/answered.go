@@ -10,11 +10,11 @@ import (
 // same time.
 const round = 500 * time.Millisecond
 
-// fresh is the time after which nginx has asked again for each name in its configuration. If it has not, the name is
-// new to nginx, and its first answer has the shortest TTL.
+// fresh is a time within which nginx asks for each name in its configuration. If nginx has not asked for a name for
+// longer, the name counts as new, and its first answer has the shortest TTL.
 const fresh = 30 * time.Second
 
-// answers are the times of what nginx was told of a name.
+// answers contains the times of the last answers that nginx got for a name.
 type answers struct {
 	// before and last are the times of the last two answers with addresses that are at least a round apart.
 	before, last time.Time
@@ -22,7 +22,7 @@ type answers struct {
 	none time.Time
 }
 
-// noteAnswer notes what nginx is told of a name. The caller must hold the mutex.
+// noteAnswer stores the time of an answer for a name. The caller must hold the mutex.
 func (r *Resolver) noteAnswer(name string, f found) {
 	a, known := r.answered[name]
 	if !known && len(r.answered) >= maxNames {

@@ -39,3 +39,13 @@ func TestFlag(t *testing.T) {
 		})
 	}
 }
+
+// TestRemark checks that the words of others cannot change what a terminal shows, or look like a line of their own.
+func TestRemark(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	Remark(&out, "note", "backend \"x\x1b[2J\x1b]0;owned\a\nRoute: team/fine\"")
+	if want := "note: backend \"x[2J]0;owned Route: team/fine\"\n"; out.String() != want {
+		t.Errorf("it prints %q, want %q", out.String(), want)
+	}
+}

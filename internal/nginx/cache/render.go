@@ -28,9 +28,9 @@ import (
 type Input struct {
 	agentapi.Revision
 	Facts Facts
-	// Also are actions that the routes of the revision do not have, but other workers of nginx: of the next revision, so
-	// that nginx knows the addresses of its backends before the first request for them; and of earlier revisions. An old
-	// worker passes its requests through the sockets of new workers, for example for the next slices of a download.
+	// Also are actions of other revisions. Those of the next revision make nginx ask for the addresses of its backends
+	// before it gets requests for them. Those of earlier revisions are for old workers, whose requests pass through the
+	// sockets of new workers, for example for the next slices of a download.
 	Also []routes.Action
 	// Coming are the servers of the next revision's own origin. Those that the revision's own origin does not have get no
 	// requests yet, but nginx asks for their addresses.
