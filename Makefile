@@ -37,11 +37,11 @@ generate: ## Write all generated files: deep copies, CRD, RBAC, the chart's sche
 	@tools=$$(hack/build-tool tools); set -x; \
 	$$tools/controller-gen object paths=./api/...; \
 	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
-	for kind in cachenodes cachepurges; do go run ./hack/generate/bounds config/crd/bases/cachenode.io_$$kind.yaml; done; \
+	for kind in cachenodes cachepurges cachepolicies; do go run ./hack/generate/bounds config/crd/bases/cachenode.io_$$kind.yaml; done; \
 	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
 	go run ./hack/generate/gatewayapi >internal/schema/gatewayapi.json
 	@hack/generate/chart
-	for page in cachenode cachepurge plugin metrics headers logs; do go run ./hack/generate/reference $$page >docs/reference/$$page.md; done
+	for page in cachenode cachepurge cachepolicy plugin metrics headers logs; do go run ./hack/generate/reference $$page >docs/reference/$$page.md; done
 	go run -C test/bench ./page ../../docs/benchmarks ../../README.md
 	sed '1s/.*/# Values of the Helm chart/' charts/cachenode-operator/README.md >docs/reference/chart.md
 

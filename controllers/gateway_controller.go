@@ -27,6 +27,8 @@ import (
 
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses;gateways;httproutes;referencegrants,verbs=list;watch
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses/status;gateways/status;httproutes/status,verbs=patch
+// +kubebuilder:rbac:groups=cachenode.io,resources=cachepolicies,verbs=list;watch
+// +kubebuilder:rbac:groups=cachenode.io,resources=cachepolicies/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=services,verbs=delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch
@@ -45,6 +47,8 @@ type GatewayReconciler struct {
 	Exchange *GatewayExchange
 	// Grants is true if ReferenceGrants can be read. Without them, no reference may cross namespaces.
 	Grants bool
+	// Policies is true if CachePolicies can be read.
+	Policies bool
 	// ClusterDomain is the DNS domain of the cluster's Services, usually cluster.local.
 	ClusterDomain string
 	// newQueue creates the controller's queue; nil means the default queue of controller-runtime. Tests set it.
@@ -75,6 +79,9 @@ func (r *GatewayReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b = b.WatchesRawSource(source.Kind[client.Object](r.Certificates, &corev1.Secret{}, referring, other))
 	if r.Grants {
 		b = b.Watches(&gw.ReferenceGrant{}, all, changed)
+	}
+	if r.Policies {
+		b = b.Watches(&v1alpha1.CachePolicy{}, all, changed)
 	}
 	return b.Complete(r)
 }

@@ -190,15 +190,18 @@ func (e *GatewayExchange) setListening(cacheNode types.NamespacedName, now liste
 	}
 }
 
-// addRefused adds a form of a route that nginx has refused. good is the form that the pods serve; nil if there is none.
-func (e *GatewayExchange) addRefused(cacheNode types.NamespacedName, id, form, message string, good *routes.Route) {
+// addRefused adds a form of a route that nginx has refused. served are the routes that the pods serve.
+func (e *GatewayExchange) addRefused(cacheNode types.NamespacedName, id, form, message string, served routes.Table) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	before := e.refused[cacheNode][id]
 	if form == "" || before.Forms[form] {
 		return
 	}
-	now := gateways.Refused{Forms: union(before.Forms, map[string]bool{form: true}), Message: message, Good: good}
+	now := gateways.Refused{
+		Forms: union(before.Forms, map[string]bool{form: true}), Message: message,
+		Good: served.Route(id), Policies: served.Policies,
+	}
 	e.refused[cacheNode] = union(e.refused[cacheNode], map[string]gateways.Refused{id: now})
 	if e.toGateways != nil {
 		e.toGateways.Add(reconcile.Request{NamespacedName: cacheNode})

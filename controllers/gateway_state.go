@@ -20,9 +20,13 @@ func (r *GatewayReconciler) read(
 ) (gateways.State, error) {
 	classes, list := &gw.GatewayClassList{}, &gw.GatewayList{}
 	routes, grants, namespaces := &gw.HTTPRouteList{}, &gw.ReferenceGrantList{}, &corev1.NamespaceList{}
+	policies := &v1alpha1.CachePolicyList{}
 	lists := []client.ObjectList{classes, list, routes, namespaces}
 	if r.Grants {
 		lists = append(lists, grants)
+	}
+	if r.Policies {
+		lists = append(lists, policies)
 	}
 	for _, l := range lists {
 		if err := r.List(ctx, l); err != nil {
@@ -31,7 +35,7 @@ func (r *GatewayReconciler) read(
 	}
 	state := gateways.Objects{
 		Classes: classes.Items, Gateways: list.Items, HTTPRoutes: routes.Items, Grants: grants.Items,
-		Namespaces: namespaces.Items,
+		Namespaces: namespaces.Items, Policies: policies.Items,
 	}.State(gateways.FleetFor(name, cacheNode, r.ClusterDomain))
 	if cacheNode == nil {
 		return state, nil

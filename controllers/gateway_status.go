@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
@@ -48,7 +49,43 @@ func (r *GatewayReconciler) writeStatuses(ctx context.Context, state gateways.St
 			errs = append(errs, writeGatewayStatus(ctx, r.Client, route, after))
 		}
 	}
+	for i := range state.Policies {
+		policy := &state.Policies[i]
+		after := policy.DeepCopy()
+		after.Status.Ancestors = ancestors(state, policy, result.Policies[client.ObjectKeyFromObject(policy)])
+		if !equality.Semantic.DeepEqual(policy.Status, after.Status) {
+			errs = append(errs, writeGatewayStatus(ctx, r.Client, policy, after))
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// maxAncestors is the maximum number of Gateways in the status of a policy (GEP-713).
+const maxAncestors = 16
+
+// ancestors returns the list of ancestors in the status of a policy. As in parents, only the entries of the fleet
+// change, and the list may not be null.
+func ancestors(
+	state gateways.State, policy *v1alpha1.CachePolicy, want []gw.PolicyAncestorStatus,
+) []gw.PolicyAncestorStatus {
+	had, list := policy.Status.Ancestors, []gw.PolicyAncestorStatus{}
+	for _, a := range had {
+		if a.ControllerName != gateways.Controller || state.IsElsewhere(a.AncestorRef, policy.Namespace) {
+			list = append(list, a)
+		}
+	}
+	for _, a := range want {
+		at := slices.IndexFunc(had, func(s gw.PolicyAncestorStatus) bool {
+			return s.ControllerName == a.ControllerName && equality.Semantic.DeepEqual(s.AncestorRef, a.AncestorRef)
+		})
+		if at >= 0 {
+			a.Conditions = follow(had[at].Conditions, a.Conditions)
+		} else {
+			a.Conditions = follow(nil, a.Conditions)
+		}
+		list = append(list, a)
+	}
+	return list[:min(len(list), maxAncestors)]
 }
 
 // parents returns the list of parents in the status of a route. Only the entries for Gateways of the fleet, and for

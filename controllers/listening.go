@@ -94,7 +94,7 @@ func (r *CacheNodeReconciler) tellRefused(s scope, o observed, w wanted, done ro
 	for _, id := range refusal.Routes {
 		if slices.Contains(changed, id) { // a compromised pod may name routes that the pods serve already
 			r.Exchange.addRefused(client.ObjectKeyFromObject(s.cacheNode), id, w.target.Revision.Routes.Fingerprint(id),
-				refusal.Message, o.offered.stable.Routes.Route(id))
+				refusal.Message, o.offered.stable.Routes)
 		}
 	}
 }

@@ -27,14 +27,7 @@ type Cache struct {
 	// +kubebuilder:validation:XValidation:rule="!('Args' in self) || 'URI' in self",message="key: Args goes with URI only: RequestURI has the arguments in it"
 	Key []KeyPart `json:"key,omitempty"`
 
-	// query selects the arguments of a URL that count. nginx removes the other arguments: they are not part of the key and
-	// do not reach the origin. Unset means that all arguments count.
-	// +optional
-	Query *Query `json:"query,omitempty"`
-
-	// bypass selects the requests that bypass all caches and go to the origin. Their responses are not stored.
-	// +optional
-	Bypass *Bypass `json:"bypass,omitempty"`
+	CacheRules `json:",inline"`
 
 	// valid defines how long responses are fresh, by status code, if the origin does not define this
 	// (proxy_cache_valid). At most 16 entries. Default 1h for 200, 206 and 301, and 1m for 404.
@@ -43,24 +36,6 @@ type Cache struct {
 	// +kubebuilder:default={{status:{200,206,301},for:"1h"},{status:{404},for:"1m"}}
 	// +kubebuilder:validation:MaxItems=16
 	Valid []Validity `json:"valid,omitempty"`
-
-	// staleWhileRevalidate is the time for which an expired object is still served while a request renews it (RFC 5861).
-	// A stale-while-revalidate in the origin's Cache-Control takes precedence. Objects with must-revalidate,
-	// proxy-revalidate or s-maxage are never served stale. 0s to 8760h, default 30s. A change applies to responses that
-	// are stored after the change.
-	// +optional
-	// +kubebuilder:default="30s"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) <= duration('8760h')",message="staleWhileRevalidate: must be at most 8760h, a year"
-	StaleWhileRevalidate Duration `json:"staleWhileRevalidate,omitempty"`
-
-	// staleIfError is the time for which an expired object is served instead of an error of the origin (RFC 5861). A
-	// missing answer counts as an error, and so does an answer with the status 500, 502, 503 or 504. A stale-if-error in
-	// the origin's Cache-Control takes precedence. Objects with must-revalidate, proxy-revalidate or s-maxage are never
-	// served stale. 0s to 8760h, default 24h. A change applies to responses that are stored after the change.
-	// +optional
-	// +kubebuilder:default="24h"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) <= duration('8760h')",message="staleIfError: must be at most 8760h, a year"
-	StaleIfError Duration `json:"staleIfError,omitempty"`
 
 	// useStale is deprecated: use staleWhileRevalidate and staleIfError. If useStale is set but does not contain
 	// Updating, staleWhileRevalidate counts as 0s. If useStale is set, staleIfError applies to the status codes in

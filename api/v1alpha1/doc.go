@@ -4,7 +4,7 @@
 // +kubebuilder:object:generate=true
 // +groupName=cachenode.io
 //
-// The package imports only Kubernetes' types. Add a new field to the *_types.go file of its subject, with the comment
+// The package imports only the types of Kubernetes and of the Gateway API. Add a new field to the *_types.go file of its subject, with the comment
 // that users read and with its CEL rules. Add a new condition or reason to conditions.go, and a new annotation for
 // users to annotations.go.
 package v1alpha1
@@ -21,7 +21,8 @@ var GroupVersion = schema.GroupVersion{Group: "cachenode.io", Version: "v1alpha1
 // AddToScheme registers the types with a scheme. It always returns nil; callers expect a function that returns an
 // error.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &CacheNode{}, &CacheNodeList{}, &CachePurge{}, &CachePurgeList{})
+	scheme.AddKnownTypes(GroupVersion, &CacheNode{}, &CacheNodeList{}, &CachePurge{}, &CachePurgeList{},
+		&CachePolicy{}, &CachePolicyList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -10,12 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/controllers"
 )
 
 // setupGateways adds the controllers of GatewayClasses and Gateways, and returns their exchange with the controller of
 // CacheNodes. It returns nil if the kinds of the Gateway API are missing, or if the operator lacks permission to read
-// them. The operator then still manages CacheNodes. ReferenceGrants may be missing although the other kinds are there.
+// them. The operator then still manages CacheNodes. ReferenceGrants and CachePolicies may be
+// missing although the other kinds are there.
 // backends is the cache of setupReferences.
 func setupGateways(
 	mgr ctrl.Manager, backends cache.Cache, clusterDomain string, namespaces map[string]cache.Config, watched []string,
@@ -40,6 +42,16 @@ func setupGateways(
 			return nil, err
 		}
 	}
+	readPolicies := func(ctx context.Context) error {
+		return readAll(ctx, mgr.GetAPIReader(), watched, &v1alpha1.CachePolicyList{})
+	}
+	noPolicies := readPolicies(context.Background())
+	if noPolicies != nil {
+		if err := restartWhen(mgr, readPolicies, noPolicies,
+			"CachePolicies are not read: upgrade the chart and its CustomResourceDefinitions"); err != nil {
+			return nil, err
+		}
+	}
 	certificates, err := cache.New(mgr.GetConfig(), controllers.CertificateOptions(mgr, namespaces))
 	if err != nil {
 		return nil, err
@@ -49,7 +61,8 @@ func setupGateways(
 	}
 	reconciler := &controllers.GatewayReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backends: backends, Certificates: certificates,
-		Watched: watched, Exchange: controllers.NewGatewayExchange(), Grants: noGrants == nil, ClusterDomain: clusterDomain,
+		Watched: watched, Exchange: controllers.NewGatewayExchange(), Grants: noGrants == nil, Policies: noPolicies == nil,
+		ClusterDomain: clusterDomain,
 	}
 	classes := &controllers.GatewayClassReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watched: watched,

@@ -13,3 +13,8 @@ var CacheNodes []byte
 //
 //go:embed bases/cachenode.io_cachepurges.yaml
 var CachePurges []byte
+
+// CachePolicies is the definition of the kind CachePolicy, as YAML.
+//
+//go:embed bases/cachenode.io_cachepolicies.yaml
+var CachePolicies []byte

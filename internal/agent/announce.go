@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -44,6 +45,8 @@ type former map[string]formerAction
 
 type formerAction struct {
 	routes.Action
+	// rules are the rules of the action's policy; nil if there is none.
+	rules *v1alpha1.CacheRules
 	until time.Time
 }
 
@@ -51,7 +54,7 @@ type formerAction struct {
 func (f former) add(last, next routes.Table, now, until time.Time) {
 	maps.DeleteFunc(f, func(_ string, a formerAction) bool { return !now.Before(a.until) })
 	for id, a := range last.Actions() {
-		f[id] = formerAction{a, until}
+		f[id] = formerAction{a, last.Rules(a.Policy), until}
 	}
 	for id := range next.Actions() {
 		delete(f, id)
@@ -63,18 +66,29 @@ func (f former) add(last, next routes.Table, now, until time.Time) {
 }
 
 // beside returns the actions that a configuration with the given routes has in addition: those of earlier revisions
-// that still count, and those in more. They are sorted by ID.
-func (f former) beside(table, more routes.Table, now time.Time) []routes.Action {
+// that still count, and those in more. They are sorted by ID. policies are their policies, by ID.
+func (f former) beside(
+	table, more routes.Table, now time.Time,
+) (actions []routes.Action, policies map[string]v1alpha1.CacheRules) {
 	all := more.Actions()
+	policies = maps.Clone(more.Policies)
 	for id, a := range f {
-		if now.Before(a.until) {
-			all[id] = a.Action
+		if !now.Before(a.until) {
+			continue
+		}
+		all[id] = a.Action
+		if a.rules != nil {
+			if policies == nil {
+				policies = map[string]v1alpha1.CacheRules{}
+			}
+			policies[a.Policy] = *a.rules
 		}
 	}
 	for id := range table.Actions() {
 		delete(all, id)
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b routes.Action) int { return strings.Compare(a.ID, b.ID) })
+	byID := func(a, b routes.Action) int { return strings.Compare(a.ID, b.ID) }
+	return slices.SortedFunc(maps.Values(all), byID), policies
 }
 
 // formerFor returns how long old workers of nginx can use the actions of a revision after nginx took another one.
@@ -101,9 +115,9 @@ func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait 
 		return 0
 	}
 	made, now := *current, c.clock.Now()
+	also, policies := c.former.beside(current.revision.Routes, next.Routes, now)
 	made.config, err = cache.Render(cache.Input{
-		Revision: current.revision, Facts: facts, Also: c.former.beside(current.revision.Routes, next.Routes, now),
-		Coming: next.Spec.Origin.Servers,
+		Revision: current.revision, Facts: facts, Also: also, AlsoPolicies: policies, Coming: next.Spec.Origin.Servers,
 	})
 	if err != nil {
 		return 0
@@ -125,7 +139,8 @@ func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait 
 // not exist yet and so get no requests.
 func (c *conductor) newNames(current, next agentapi.Revision) []string {
 	known := cache.Names(current)
-	for _, a := range c.former.beside(current.Routes, routes.Table{}, c.clock.Now()) {
+	others, _ := c.former.beside(current.Routes, routes.Table{}, c.clock.Now())
+	for _, a := range others {
 		known[a.Backend.Host] = true
 	}
 	if len(current.Routes.Listeners) == 0 {

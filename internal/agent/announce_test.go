@@ -118,7 +118,8 @@ func TestFormer(t *testing.T) {
 	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
 	f := former{}
 	beside := func(table, more routes.Table, minutes int) (hosts []string) {
-		for _, a := range f.beside(table, more, at(minutes)) {
+		actions, _ := f.beside(table, more, at(minutes))
+		for _, a := range actions {
 			hosts = append(hosts, a.Backend.Host)
 		}
 		slices.Sort(hosts)

@@ -56,9 +56,8 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		now := c.clock.Now()
 		c.former.add(current.revision.Routes, revision.Routes, now, now.Add(formerFor(current.revision)))
 	}
-	config, err := cache.Render(cache.Input{
-		Revision: revision, Facts: facts, Also: c.former.beside(revision.Routes, routes.Table{}, c.clock.Now()),
-	})
+	also, policies := c.former.beside(revision.Routes, routes.Table{}, c.clock.Now())
+	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts, Also: also, AlsoPolicies: policies})
 	if err != nil {
 		c.refuse(revision, err.Error(), c.refusedRoutes(ctx, revision, facts)...)
 		return checkInterval, nil

@@ -59,7 +59,7 @@ func (c *conductor) policies(wanted agentapi.Revision) []v1alpha1.Cache {
 	// The result of this function contains only the fields on which cache keys depend.
 	of := func(n agentapi.Revision) v1alpha1.Cache {
 		c := sites.Own(n.Spec).Cache
-		return v1alpha1.Cache{Key: c.Key, Query: c.Query, Methods: c.Methods}
+		return v1alpha1.Cache{Key: c.Key, CacheRules: v1alpha1.CacheRules{Query: c.Query}, Methods: c.Methods}
 	}
 	list := []v1alpha1.Cache{of(wanted)}
 	if running := c.running(); running != nil && !reflect.DeepEqual(of(*running), of(wanted)) {

@@ -18,7 +18,9 @@ func TestUseStaleSwitchesWindowsOff(t *testing.T) {
 		"never":              {[]v1alpha1.StaleReason{}, "0s", "0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Stale(v1alpha1.Cache{UseStale: tt.useStale, StaleWhileRevalidate: "30s", StaleIfError: "24h"})
+			got := Stale(v1alpha1.Cache{
+				UseStale: tt.useStale, CacheRules: v1alpha1.CacheRules{StaleWhileRevalidate: "30s", StaleIfError: "24h"},
+			})
 			if got.StaleWhileRevalidate != tt.while || got.StaleIfError != tt.ifError {
 				t.Errorf("%s and %s, want %s and %s", got.StaleWhileRevalidate, got.StaleIfError, tt.while, tt.ifError)
 			}

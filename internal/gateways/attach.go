@@ -46,7 +46,7 @@ func (d *decision) attach(r *gw.HTTPRoute) {
 		d.fallBack(&compiled, hosts)
 	}
 	if compiled.refused == nil && len(hosts) > 0 {
-		if compiled.refused = d.room.takeRoute(compiled.route, hosts); compiled.refused == nil {
+		if compiled.refused = d.room.takeRoute(compiled.route, hosts, d.rules); compiled.refused == nil {
 			d.result.Table.Routes = append(d.result.Table.Routes, compiled.route)
 			for l, accepted := range hosts {
 				l.attached = append(l.attached, routes.Attachment{Route: compiled.route.ID(), Hosts: accepted})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/nginx/routemap"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
@@ -46,7 +47,7 @@ const (
 func newRoom(fleet Fleet) *room {
 	return &room{
 		fleet: fleet, of: map[string]use{}, hashes: newHashes(), plan: routemap.NewPlan(),
-		planned: map[string]int{}, certificates: map[owned]bool{},
+		planned: map[string]int{}, certificates: map[owned]bool{}, policies: map[owned]bool{},
 	}
 }
 
@@ -63,12 +64,12 @@ type room struct {
 	// planned is the size of the rows of all routes of a namespace for which a plan was made, also of those that were
 	// removed from it again.
 	planned map[string]int
-	// certificates are those that were counted already.
-	certificates map[owned]bool
+	// certificates and policies are those that were counted already.
+	certificates, policies map[owned]bool
 }
 
-// owned is a certificate that Gateways of a namespace use, by its ID.
-type owned struct{ namespace, certificate string }
+// owned is a certificate or a policy that a namespace uses, by its ID.
+type owned struct{ namespace, id string }
 
 // use is a number of routes, with the size of their entries as JSON, the compressed size, the size of their rows, and
 // the number of their variables and their backends. certificates is the size of certificates with their keys.
@@ -82,15 +83,18 @@ func (u use) plus(more use) use {
 }
 
 // takeListener uses room for a listener of a Gateway. If there is not enough, it returns a problem and uses nothing.
-func (r *room) takeListener(namespace string, l routes.Listener) *problem {
+// rules are the rules of policies, by ID.
+func (r *room) takeListener(namespace string, l routes.Listener, rules map[string]v1alpha1.CacheRules) *problem {
 	keys := routemap.HostKeys(routemap.Authority{Port: l.PodPort, Host: l.Host})
 	if problem := r.hashes.check(namespace, keys); problem != nil {
 		return problem
 	}
 	l.Attached = []routes.Attachment{{}} // the list is larger than an empty one
-	problem := r.take(namespace, r.sizeOf(l))
+	policies := map[string]bool{l.Policy: true}
+	problem := r.take(namespace, r.sizeOf(l).plus(r.sizeOfPolicies(namespace, policies, rules)))
 	if problem == nil {
 		r.hashes.add(namespace, keys)
+		r.countPolicies(namespace, policies)
 	}
 	return problem
 }
@@ -107,13 +111,37 @@ func (r *room) takeCertificate(namespace, id string, text []byte) *problem {
 	return problem
 }
 
+// sizeOfPolicies returns the size of those policies that were not counted yet. rules are the rules of policies, by ID.
+func (r *room) sizeOfPolicies(namespace string, ids map[string]bool, rules map[string]v1alpha1.CacheRules) (u use) {
+	for id := range ids {
+		if id != "" && !r.policies[owned{namespace, id}] {
+			u = u.plus(r.sizeOf(rules[id]))
+			u.bytes += len(id)
+			u.packed += len(id)
+			u.variables += policyVariables(rules[id])
+		}
+	}
+	return u
+}
+
+// countPolicies records policies as counted.
+func (r *room) countPolicies(namespace string, ids map[string]bool) {
+	for id := range ids {
+		r.policies[owned{namespace, id}] = true
+	}
+}
+
 // takeRoute uses room for a route that is attached to the given listeners. If there is not enough, it returns a problem
-// and uses nothing.
-func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) *problem {
+// and uses nothing. rules are the rules of policies, by ID.
+func (r *room) takeRoute(
+	route routes.Route, hosts map[*listener][]routes.Host, rules map[string]v1alpha1.CacheRules,
+) *problem {
 	u, matches := r.sizeOf(route), 0
 	u.routes, u.backends = 1, len(backendsOf(route))
-	u.variables = len(conditionsOf(route)) + weighted(route)
+	u.variables = len(conditionsOf(route)) + weighted(route)*len(policiesOf(hosts))
+	policies := map[string]bool{}
 	for _, rule := range route.Rules {
+		policies[rule.Policy] = true
 		for _, m := range rule.Matches {
 			matches += rowBytes*(1+len(m.Headers)+len(m.Query)) + len(encode(m))
 		}
@@ -121,6 +149,7 @@ func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) 
 	for _, of := range hosts {
 		u.rowBytes += len(of) * matches
 	}
+	u = u.plus(r.sizeOfPolicies(route.Namespace, policies, rules))
 	if problem := r.check(route.Namespace, u); problem != nil {
 		return problem // before anything is measured that may be very large
 	}
@@ -146,8 +175,18 @@ func (r *room) takeRoute(route routes.Route, hosts map[*listener][]routes.Host) 
 		return problem
 	}
 	r.hashes.add(route.Namespace, hostKeys)
+	r.countPolicies(route.Namespace, policies)
 	r.unkeyed = append(r.unkeyed, added.Unkeyed...)
 	return nil
+}
+
+// policiesOf returns the policies of the listeners to which a route is attached.
+func policiesOf(hosts map[*listener][]routes.Host) map[string]bool {
+	ids := map[string]bool{}
+	for l := range hosts {
+		ids[l.policy] = true
+	}
+	return ids
 }
 
 // authoritiesOf returns the virtual hosts of a route. Only listeners that the table contains have virtual hosts.
@@ -174,10 +213,11 @@ func hostKeysOf(of map[routemap.Authority]bool) []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
-// weighted returns the number of rules whose backends are chosen by weight. nginx has a variable for each of them.
+// weighted returns the number of rules whose backends are chosen by weight. nginx has a variable for each of them and
+// each policy.
 func weighted(r routes.Route) (rules int) {
 	for i := range r.Rules {
-		if len(r.Choices(i)) > 1 {
+		if len(r.Choices(i, "")) > 1 {
 			rules++
 		}
 	}

@@ -357,7 +357,7 @@ func TestVariablesOfATable(t *testing.T) {
 		found := len(regexp.MustCompile(`(?m)^\s*map .+ \$route_(conditions_)?\d+ \{`).FindAllString(text, -1))
 		for _, r := range table.Routes {
 			for i := range r.Rules {
-				if len(r.Choices(i)) > 1 {
+				if len(r.Choices(i, "")) > 1 {
 					found++
 				}
 			}

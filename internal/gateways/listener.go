@@ -19,6 +19,8 @@ type listener struct {
 	refused, conflicted, unresolved *problem
 	// certificate is the ID of the certificate that clients see; "" if there is none.
 	certificate string
+	// policy is the ID of the policy for routes without a policy of their own; "" if there is none.
+	policy string
 	// allows returns true for the namespaces whose routes may attach.
 	allows func(namespace string) bool
 	// attached are the attached routes, in the order of the table.
@@ -46,7 +48,7 @@ func (d *decision) readListeners() {
 			}
 			of = append(of, &listener{
 				Listener: l, allows: d.selects(namespaces, g.Namespace), gateway: g, podPort: d.Ports[Port{nameOf(g), l.Port}],
-				refused: d.refuses(g, l), unresolved: unresolved(l),
+				refused: d.refuses(g, l), unresolved: unresolved(l), policy: d.policyOf(gateway, nameOf(g), l.Name),
 			})
 		}
 		for _, l := range of {
@@ -55,7 +57,7 @@ func (d *decision) readListeners() {
 				d.resolve(l)
 			}
 			if l.serves() {
-				l.refused = d.room.takeListener(g.Namespace, l.entry())
+				l.refused = d.room.takeListener(g.Namespace, l.entry(), d.rules)
 			}
 		}
 		d.listeners[nameOf(g)] = of
@@ -69,7 +71,7 @@ func (l *listener) host() routes.Host { return routes.Host(ptr.Deref(l.Hostname,
 func (l *listener) entry() routes.Listener {
 	return routes.Listener{
 		Gateway: nameOf(l.gateway).String(), Name: string(l.Name), Port: l.Port, PodPort: l.podPort, Host: l.host(),
-		Certificate: l.certificate, Attached: l.attached,
+		Certificate: l.certificate, Policy: l.policy, Attached: l.attached,
 	}
 }
 

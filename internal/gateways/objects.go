@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
 // Objects are all objects of the kinds that matter to Gateways.
@@ -16,6 +18,7 @@ type Objects struct {
 	Classes    []gw.GatewayClass
 	Gateways   []gw.Gateway
 	HTTPRoutes []gw.HTTPRoute
+	Policies   []v1alpha1.CachePolicy
 	Grants     []gw.ReferenceGrant
 	Namespaces []corev1.Namespace
 }
@@ -25,6 +28,7 @@ type Objects struct {
 func (o Objects) State(fleet Fleet) State {
 	s := State{
 		Fleet: fleet, Grants: NewGrants(o.Grants), Elsewhere: map[types.NamespacedName]bool{},
+		Foreign:    map[types.NamespacedName]bool{},
 		Namespaces: make(map[string]Namespace, len(o.Namespaces)), Services: map[types.NamespacedName]Service{},
 		Certificates: map[types.NamespacedName]Certificate{},
 	}
@@ -35,6 +39,11 @@ func (o Objects) State(fleet Fleet) State {
 	for i := range o.HTTPRoutes {
 		if _, ok := s.Namespaces[o.HTTPRoutes[i].Namespace]; ok {
 			s.HTTPRoutes = append(s.HTTPRoutes, o.HTTPRoutes[i])
+		}
+	}
+	for i := range o.Policies {
+		if _, ok := s.Namespaces[o.Policies[i].Namespace]; ok && o.Policies[i].DeletionTimestamp.IsZero() {
+			s.Policies = append(s.Policies, o.Policies[i])
 		}
 	}
 	fleets := map[gw.ObjectName]types.NamespacedName{}
@@ -49,7 +58,9 @@ func (o Objects) State(fleet Fleet) State {
 			continue
 		}
 		switch of, ok := fleets[g.Spec.GatewayClassName]; {
-		case !ok || !g.DeletionTimestamp.IsZero():
+		case !ok:
+			s.Foreign[nameOf(g)] = true
+		case !g.DeletionTimestamp.IsZero():
 		case of == fleet.NamespacedName:
 			s.Gateways = append(s.Gateways, *g)
 		default:

@@ -11,7 +11,7 @@ import (
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// Problem is a problem of a Gateway or an HTTPRoute that the owner of the object must solve.
+// Problem is a problem of a Gateway, an HTTPRoute or a CachePolicy that the owner of the object must solve.
 type Problem struct {
 	// Kind and Object identify the object.
 	Kind   string
@@ -35,6 +35,12 @@ func (r Result) Problems() (problems []Problem) {
 		for _, p := range r.Parents[name] {
 			at := fmt.Sprintf("parent %s: ", p.ParentRef.Name)
 			problems = append(problems, problemsOf(string(httpRoute), name, at, p.Conditions)...)
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(r.Policies), compareNames) {
+		for _, a := range r.Policies[name] {
+			at := fmt.Sprintf("%s %s: ", *a.AncestorRef.Kind, a.AncestorRef.Name)
+			problems = append(problems, problemsOf("CachePolicy", name, at, a.Conditions)...)
 		}
 	}
 	return slices.Compact(problems) // a conflict is in two conditions of a listener

@@ -1,10 +1,12 @@
 package gateways
 
 import (
+	"maps"
 	"strings"
 
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
@@ -16,8 +18,9 @@ type Refused struct {
 	Forms map[string]bool
 	// Message is what nginx said.
 	Message string
-	// Good is the form that the pods serve; nil if there is none.
-	Good *routes.Route
+	// Good is the form that the pods serve; nil if there is none. Policies are the policies of its rules, by ID.
+	Good     *routes.Route
+	Policies map[string]v1alpha1.CacheRules
 }
 
 // fallBack replaces a route that nginx refuses by the form that the pods serve. Without such a form, it refuses the
@@ -34,6 +37,7 @@ func (d *decision) fallBack(c *compiled, hosts map[*listener][]routes.Host) {
 		return
 	}
 	c.route, c.fellBack = *f.Good, true
+	maps.Copy(d.rules, f.Policies)
 	// The specification of the Gateway API defines how the message begins.
 	c.partial = problemf(gw.RouteReasonUnsupportedValue,
 		"Fall Back: nginx refuses the route: %s. The pods serve the last version that nginx accepted", f.Message)

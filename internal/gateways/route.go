@@ -60,6 +60,7 @@ func (d *decision) compile(r *gw.HTTPRoute) compiled {
 		}
 		backends, missing := d.backends(at, r.Namespace, rule.BackendRefs)
 		compiledRule.Backends, unresolved = backends, append(unresolved, missing...)
+		compiledRule.Policy = d.policyOf(httpRoute, nameOf(r), ptr.Deref(rule.Name, ""))
 		compiledRule.Skipped, skipped = skipped, 0
 		c.route.Rules = append(c.route.Rules, compiledRule)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
@@ -27,8 +28,11 @@ type State struct {
 	// parent.
 	Gateways   []gw.Gateway
 	HTTPRoutes []gw.HTTPRoute
-	Grants     Grants
-	// Elsewhere are the Gateways that other CacheNodes serve.
+	// Policies are the CachePolicies that may have one of these Gateways or routes as a target.
+	Policies []v1alpha1.CachePolicy
+	Grants   Grants
+	// Foreign are the Gateways that other controllers serve, and Elsewhere those that other CacheNodes serve.
+	Foreign   map[types.NamespacedName]bool
 	Elsewhere map[types.NamespacedName]bool
 	// Namespaces are the namespaces of Gateways and routes, by name.
 	Namespaces map[string]Namespace
@@ -90,6 +94,9 @@ type Result struct {
 	Gateways map[types.NamespacedName]gw.GatewayStatus
 	// Parents are the statuses of the HTTPRoutes for the fleet's Gateways, by route.
 	Parents map[types.NamespacedName][]gw.RouteParentStatus
+	// Policies are the statuses of the CachePolicies for the fleet's Gateways, and for targets that do not exist, by
+	// policy.
+	Policies map[types.NamespacedName][]gw.PolicyAncestorStatus
 	// by is the decision that has made the result.
 	by *decision
 }
@@ -108,6 +115,7 @@ func Decide(s State) Result {
 	d := decision{
 		State: s, considered: map[string]int{},
 		listeners: map[types.NamespacedName][]*listener{}, excluded: map[types.NamespacedName]*problem{},
+		policies: map[target]*v1alpha1.CachePolicy{}, rules: map[string]v1alpha1.CacheRules{},
 		room:   newRoom(s.Fleet),
 		result: Result{Refused: map[string]Refused{}},
 	}
@@ -118,8 +126,10 @@ func Decide(s State) Result {
 		referred[s.certificateID(name)] = true
 	}
 	d.delivery = newDelivery(s.Delivered, func(id string) bool { return referred[id] || s.Held[id] })
+	d.readPolicies()
 	d.readListeners()
 	d.attachRoutes()
+	d.keepPolicies()
 	d.report()
 	used := map[string]bool{}
 	for _, id := range d.result.Table.Certificates() {
@@ -137,6 +147,7 @@ func (d *decision) report() {
 	d.result.Parents = map[types.NamespacedName][]gw.RouteParentStatus{}
 	d.reportGateways()
 	d.reportRoutes()
+	d.reportPolicies()
 }
 
 // decision collects the result.
@@ -148,6 +159,9 @@ type decision struct {
 	excluded map[types.NamespacedName]*problem
 	// listeners are the listeners of each Gateway of the fleet.
 	listeners map[types.NamespacedName][]*listener
+	// policies contains the policy for each target, and rules the rules of all policies by ID.
+	policies map[target]*v1alpha1.CachePolicy
+	rules    map[string]v1alpha1.CacheRules
 	// attached are the routes that name Gateways of the fleet, the oldest first.
 	attached []attached
 	room     *room

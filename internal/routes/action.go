@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
 // Action defines how a rule answers a request: which backend gets the request, and which headers are changed. Pods tell
@@ -19,11 +21,17 @@ type Action struct {
 	Backend Backend
 	// Headers changes the headers of requests.
 	Headers HeaderChanges
+	// Policy is the ID of the policy for the responses; "" if there is none.
+	Policy string `json:",omitempty"`
 }
 
+// PolicyID returns a hash that identifies the rules of a policy.
+func PolicyID(of v1alpha1.CacheRules) string { return hash(of) }
+
 // Choices returns the actions of a rule, one for each backend. A backend that cannot be used has an empty ID. A rule
-// that is a redirect, or that has no backends, has no action.
-func (r Route) Choices(rule int) []Action {
+// that is a redirect, or that has no backends, has no action. policy is the ID of the policy that applies to the rule;
+// see [Candidate].
+func (r Route) Choices(rule int, policy string) []Action {
 	of := r.Rules[rule]
 	if of.Redirect != nil {
 		return nil
@@ -31,7 +39,7 @@ func (r Route) Choices(rule int) []Action {
 	actions := make([]Action, len(of.Backends))
 	matches := of.conditions()
 	for i, b := range of.Backends {
-		a := Action{Site: r.site(of, matches, b), Backend: b, Headers: of.Headers}
+		a := Action{Site: r.site(of, matches, b), Backend: b, Headers: of.Headers, Policy: policy}
 		if a.Backend.Weight = 0; b.Host != "" {
 			a.ID = hash(a)
 		}
@@ -43,20 +51,63 @@ func (r Route) Choices(rule int) []Action {
 // Actions returns the actions of all routes that can be used, by ID.
 func (t Table) Actions() map[string]Action {
 	actions := map[string]Action{}
-	for _, route := range t.Routes {
-		for rule := range route.Rules {
-			for _, a := range route.Choices(rule) {
-				if a.ID != "" {
-					actions[a.ID] = a
-				}
+	for _, use := range t.Uses() {
+		for _, a := range t.Routes[use.Route].Choices(use.Rule, use.Policy) {
+			if a.ID != "" {
+				actions[a.ID] = a
 			}
 		}
 	}
 	return actions
 }
 
-// RuleID returns an ID for a rule of the route. The ID is valid only within one configuration.
-func (r Route) RuleID(rule int) string { return hash([]any{r.ID(), rule}) }
+// Use is a rule together with a policy that applies to it. A route that is attached to several listeners may have
+// different policies at each.
+type Use struct {
+	// Route and Rule are the positions of the route in the table and of the rule in the route. Policy is the ID of the
+	// policy; "" if there is none.
+	Route, Rule int
+	Policy      string
+}
+
+// Uses returns all rules with the policies that apply to them, each once, in the order of the table. A rule of a route
+// that is attached to no listener has no policy but its own.
+func (t Table) Uses() (list []Use) {
+	inherited := map[string][]string{}
+	for _, l := range t.Listeners {
+		for _, a := range l.Attached {
+			if !slices.Contains(inherited[a.Route], l.Policy) {
+				inherited[a.Route] = append(inherited[a.Route], l.Policy)
+			}
+		}
+	}
+	for i, route := range t.Routes {
+		of := inherited[route.ID()]
+		for j, rule := range route.Rules {
+			if rule.Policy != "" || len(of) == 0 {
+				list = append(list, Use{i, j, rule.Policy})
+				continue
+			}
+			for _, policy := range of {
+				list = append(list, Use{i, j, policy})
+			}
+		}
+	}
+	return list
+}
+
+// Rules returns the rules of a policy; nil for the ID "", or an ID that the table does not contain.
+func (t Table) Rules(policy string) *v1alpha1.CacheRules {
+	if rules, ok := t.Policies[policy]; ok {
+		return &rules
+	}
+	return nil
+}
+
+// ID returns an ID for a rule with a policy. The ID is valid only within one configuration.
+func (t Table) ID(of Use) string {
+	return hash([]any{t.Routes[of.Route].ID(), of.Rule, of.Policy})
+}
 
 // variantMark separates the two parts of the name of a variant's site: the name of the route's own site, and the hash
 // of the variant. No name of a Kubernetes object contains this text.

@@ -26,7 +26,7 @@ func TestCrossedConditions(t *testing.T) {
 		for _, m := range matches {
 			r.Rules = append(r.Rules, routes.Rule{Matches: m, Backends: []routes.Backend{{Name: "web:80", Host: "web"}}})
 		}
-		if a, b := r.Choices(0)[0].Site, r.Choices(1)[0].Site; a == b {
+		if a, b := r.Choices(0, "")[0].Site, r.Choices(1, "")[0].Site; a == b {
 			t.Errorf("%s: both rules have the site %s", name, a)
 		}
 	}
@@ -54,14 +54,14 @@ func TestChoices(t *testing.T) {
 		at(routes.Match{}),                               // 8
 		{Redirect: &routes.Redirect{}, Matches: []routes.Match{{}}},
 	}}
-	first := func(rule int) routes.Action { return r.Choices(rule)[0] }
+	first := func(rule int) routes.Action { return r.Choices(rule, "")[0] }
 	if first(0).Site != r.Site || first(1).Site != r.Site {
 		t.Errorf("without a condition or a choice: sites %s and %s", first(0).Site, first(1).Site)
 	}
 	if first(0).ID == first(1).ID {
 		t.Error("two backends have one action")
 	}
-	sites := []string{r.Site, r.Choices(6)[1].Site}
+	sites := []string{r.Site, r.Choices(6, "")[1].Site}
 	for rule := 2; rule <= 6; rule++ {
 		sites = append(sites, first(rule).Site)
 	}
@@ -72,7 +72,7 @@ func TestChoices(t *testing.T) {
 	if a := first(7); a.ID != "" {
 		t.Errorf("a backend that cannot be used has the action %s", a.ID)
 	}
-	if len(r.Choices(8))+len(r.Choices(9)) != 0 {
+	if len(r.Choices(8, ""))+len(r.Choices(9, "")) != 0 {
 		t.Error("a rule without backends has actions")
 	}
 	before := first(2)
@@ -86,7 +86,7 @@ func TestChoices(t *testing.T) {
 	}
 	moved := r
 	moved.Rules = slices.Concat(r.Rules[8:], r.Rules[:8])
-	if got := moved.Choices(4)[0]; got.Site != before.Site {
+	if got := moved.Choices(4, "")[0]; got.Site != before.Site {
 		t.Errorf("rules before it change the site: %s, want %s", got.Site, before.Site)
 	}
 }

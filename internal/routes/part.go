@@ -9,7 +9,7 @@ import (
 )
 
 // Changed returns the IDs of the routes that the other table does not have in the same form, in the order of the table.
-// A route has the same form if its rules and its hosts at each listener are the same.
+// A route has the same form if its rules, its hosts and its policies at each listener are the same.
 func (t Table) Changed(other Table) (ids []string) {
 	before, hosts := other.byID(), other.hosts()
 	own := t.hosts()
@@ -34,6 +34,7 @@ func (t Table) byID() map[string]Route {
 type place struct {
 	gateway, name string
 	port, podPort int32
+	policy        string
 }
 
 // hosts returns the hosts of each route at each listener to which the route is attached.
@@ -44,7 +45,7 @@ func (t Table) hosts() map[string]map[place][]Host {
 			if hosts[a.Route] == nil {
 				hosts[a.Route] = map[place][]Host{}
 			}
-			hosts[a.Route][place{l.Gateway, l.Name, l.Port, l.PodPort}] = a.Hosts
+			hosts[a.Route][place{l.Gateway, l.Name, l.Port, l.PodPort, l.Policy}] = a.Hosts
 		}
 	}
 	return hosts
@@ -52,7 +53,7 @@ func (t Table) hosts() map[string]map[place][]Host {
 
 // Without returns the table without some routes.
 func (t Table) Without(ids map[string]bool) (rest Table) {
-	rest.Unkeyed = t.Unkeyed
+	rest.Unkeyed, rest.Policies = t.Unkeyed, t.Policies
 	for _, r := range t.Routes {
 		if !ids[r.ID()] {
 			rest.Routes = append(rest.Routes, r)
@@ -81,7 +82,7 @@ func (t Table) Route(id string) *Route {
 	return nil
 }
 
-// Fingerprint returns a hash of a route and of its hosts at each listener; "" if the table does not contain the route.
+// Fingerprint returns a hash of a route, and of its hosts and its policy at each listener; "" if the table does not contain the route.
 func (t Table) Fingerprint(id string) string {
 	route := t.Route(id)
 	if route == nil {
@@ -92,7 +93,7 @@ func (t Table) Fingerprint(id string) string {
 	for _, l := range t.Listeners {
 		for _, a := range l.Attached {
 			if a.Route == id {
-				_, _ = fmt.Fprintf(sum, "%q %q %d %q\n", l.Gateway, l.Name, l.PodPort, a.Hosts)
+				_, _ = fmt.Fprintf(sum, "%q %q %d %q %q\n", l.Gateway, l.Name, l.PodPort, a.Hosts, l.Policy)
 			}
 		}
 	}

@@ -2,11 +2,15 @@
 // to them, and it decides which rule of which route answers a request. Routes come from HTTPRoutes of the Gateway API.
 // The package is pure.
 //
-// The package imports no other package of the project. A new kind of match or of action belongs here. The code that
+// The package imports only the API. A new kind of match or of action belongs here. The code that
 // makes nginx evaluate it belongs in nginx/cache.
 package routes
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
 
 // Table contains the routes of a fleet and the listeners to which they are attached. It is part of a revision, so
 // agents of other versions must be able to read its JSON form.
@@ -14,6 +18,9 @@ type Table struct {
 	Listeners []Listener `json:"listeners,omitempty"`
 	// Routes are sorted by precedence: older routes before newer ones, and routes of the same age by namespace and name.
 	Routes []Route `json:"routes,omitempty"`
+	// Policies are the cache policies of rules and listeners, by ID; see [PolicyID]. Agents of earlier versions do not know
+	// them.
+	Policies map[string]v1alpha1.CacheRules `json:"policies,omitempty"`
 	// Unkeyed are paths that must not be keys of nginx's maps; see [routemap.Plan]. Usually there are none.
 	Unkeyed []Unkeyed `json:"unkeyed,omitempty"`
 }
@@ -41,11 +48,14 @@ type Listener struct {
 	Host Host `json:"host,omitempty"`
 	// Certificate is the ID of the certificate that clients see; "" for a listener without TLS.
 	Certificate string `json:"certificate,omitempty"`
+	// Policy is the ID of the policy for routes without a policy of their own; "" if there is none.
+	Policy string `json:"policy,omitempty"`
 	// Attached are the routes that are attached to the listener.
 	Attached []Attachment `json:"attached,omitempty"`
 }
 
-// Door identifies what a listener offers to clients. It contains everything of the listener but its routes.
+// Door identifies what a listener offers to clients. It contains everything of the listener but its routes and its
+// policy.
 type Door struct {
 	Gateway, Name string
 	Port, PodPort int32
@@ -108,6 +118,8 @@ type Rule struct {
 	// Backends answer requests, in proportion to their weights. A rule with neither backends nor a redirect answers with
 	// status 500.
 	Backends []Backend `json:"backends,omitempty"`
+	// Policy is the ID of the rule's own policy; "" if there is none.
+	Policy string `json:"policy,omitempty"`
 	// Skipped is the number of rules of the HTTPRoute directly before this one that are not in the list.
 	Skipped int `json:"skipped,omitempty"`
 }

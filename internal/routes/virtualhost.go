@@ -18,11 +18,10 @@ type VirtualHost struct {
 	Next int
 }
 
-// Candidate is a match of a rule, with the positions of its route and rule.
+// Candidate is a match of a rule.
 type Candidate struct {
 	Match
-	// Route and Rule are the positions of the route in the table and of the rule in the route.
-	Route, Rule int
+	Use
 }
 
 // VirtualHosts returns the virtual hosts of a port of the pods, sorted by the precedence of their patterns.
@@ -68,7 +67,7 @@ func (t Table) virtualHosts(listener int, routes map[string]int) []VirtualHost {
 			v := &hosts[at[h]]
 			for rule, r := range t.Routes[route].Rules {
 				for _, m := range r.Matches {
-					v.Candidates = append(v.Candidates, Candidate{Match: m, Route: route, Rule: rule})
+					v.Candidates = append(v.Candidates, Candidate{m, Use{route, rule, cmp.Or(r.Policy, l.Policy)}})
 				}
 			}
 		}

@@ -1,5 +1,5 @@
-// Package schema checks objects in the same way as the API server, but without a cluster: CacheNodes, and the kinds of
-// the Gateway API that the operator reads. It rejects unknown fields, applies the CRD's defaults, and checks the CRD's
+// Package schema checks objects in the same way as the API server, but without a cluster: CacheNodes, CachePolicies, and
+// the kinds of the Gateway API that the operator reads. It rejects unknown fields, applies the CRD's defaults, and checks the CRD's
 // schema and CEL rules. For all of this, it uses the API server's own code.
 //
 // Of the project, the package imports only the API's types and the CRDs (config/crd). Rules of the API itself belong in
@@ -55,39 +55,56 @@ func newDefinition(schema *apiextensionsv1.JSONSchemaProps) (*definition, error)
 	return &definition{structural: s, schema: validator, rules: cel.NewValidator(s, true, celconfig.PerCallLimit)}, nil
 }
 
-var cacheNodes = sync.OnceValues(func() (*definition, error) {
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(crds.CacheNodes, &crd); err != nil {
-		return nil, err
-	}
-	return newDefinition(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
-})
+var (
+	cacheNodes    = definitionIn(crds.CacheNodes)
+	cachePolicies = definitionIn(crds.CachePolicies)
+)
+
+// definitionIn returns a function that reads a CustomResourceDefinition when it is first needed.
+func definitionIn(text []byte) func() (*definition, error) {
+	return sync.OnceValues(func() (*definition, error) {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict(text, &crd); err != nil {
+			return nil, err
+		}
+		return newDefinition(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	})
+}
 
 // Decode reads one CacheNode from YAML or JSON, and returns it in the form in which the API server would store it. The
 // list of errors contains the mistakes in the CacheNode, with paths such as spec.origin.servers[0].host. The last
 // result is an error if the input is not a CacheNode at all.
 func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
+	return decode[v1alpha1.CacheNode](data, "CacheNode", cacheNodes)
+}
+
+// DecodePolicy does the same as Decode for a CachePolicy.
+func DecodePolicy(data []byte) (*v1alpha1.CachePolicy, field.ErrorList, error) {
+	return decode[v1alpha1.CachePolicy](data, "CachePolicy", cachePolicies)
+}
+
+func decode[T any](data []byte, kind string, of func() (*definition, error)) (*T, field.ErrorList, error) {
 	object, err := read(data)
 	if err != nil {
 		return nil, nil, err
 	}
 	u := &unstructured.Unstructured{Object: object}
-	if want := v1alpha1.GroupVersion.WithKind("CacheNode"); u.GroupVersionKind() != want {
-		return nil, nil, fmt.Errorf("got kind %q of %q, want kind CacheNode of %s",
-			u.GetKind(), u.GetAPIVersion(), v1alpha1.GroupVersion)
+	if want := v1alpha1.GroupVersion.WithKind(kind); u.GroupVersionKind() != want {
+		return nil, nil, fmt.Errorf("got kind %q of %q, want kind %s of %s",
+			u.GetKind(), u.GetAPIVersion(), kind, v1alpha1.GroupVersion)
 	}
-	definition, err := cacheNodes()
+	definition, err := of()
 	if err != nil {
 		return nil, nil, fmt.Errorf("the embedded CustomResourceDefinition: %w", err)
 	}
 	if errs := definition.admit(object); len(errs) > 0 {
 		return nil, errs, nil
 	}
-	cacheNode := &v1alpha1.CacheNode{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, cacheNode); err != nil {
+	decoded := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, decoded); err != nil {
 		return nil, nil, err
 	}
-	return cacheNode, nil, nil
+	return decoded, nil, nil
 }
 
 // read reads an object from YAML or JSON.

@@ -38,14 +38,18 @@ func (s Site) IsEmpty() bool { return len(s.Origin.Servers) == 0 }
 // OfRoutes returns the settings that all routes of a CacheNode share. The hosts and backends are in the routes
 // themselves.
 //
-// A route has no cache policy of its own, so it is a shared cache as in RFC 9111: only responses that the origin marks
-// as fresh are stored. The CacheNode's spec defines how objects are stored and renewed.
-func OfRoutes(spec v1alpha1.CacheNodeSpec) Site {
+// rules are the rules of the policy for a route; nil for a route without a policy. Such a route is a shared cache as in
+// RFC 9111: only responses that the origin marks as fresh are stored. The CacheNode's spec defines how objects are
+// stored and renewed.
+func OfRoutes(spec v1alpha1.CacheNodeSpec, rules *v1alpha1.CacheRules) Site {
+	if rules == nil {
+		rules = &v1alpha1.CacheRules{StaleWhileRevalidate: "30s", StaleIfError: "24h"}
+	}
 	own := spec.Cache
 	policy := v1alpha1.Cache{
-		Key:                  []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI},
-		StaleWhileRevalidate: "30s", StaleIfError: "24h",
-		Lock: own.Lock, BackgroundUpdate: own.BackgroundUpdate, Revalidate: own.Revalidate, MinUses: own.MinUses,
+		CacheRules: *rules,
+		Key:        []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI},
+		Lock:       own.Lock, BackgroundUpdate: own.BackgroundUpdate, Revalidate: own.Revalidate, MinUses: own.MinUses,
 		Methods: own.Methods, Slice: own.Slice, StatusHeaders: own.StatusHeaders, NodeHeader: own.NodeHeader,
 	}
 	return Site{Cache: policy, Origin: v1alpha1.Origin{

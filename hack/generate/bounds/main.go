@@ -42,6 +42,10 @@ func main() {
 			}
 		}
 	}
+	metadata := map[string]any{"name": definition.Name, "annotations": definition.Annotations}
+	if len(definition.Labels) > 0 {
+		metadata["labels"] = definition.Labels
+	}
 	// This struct leaves out the status of the definition, because the API server writes the status.
 	text, err := yaml.Marshal(struct {
 		APIVersion string                                       `json:"apiVersion"`
@@ -51,7 +55,7 @@ func main() {
 	}{
 		definition.APIVersion,
 		definition.Kind,
-		map[string]any{"name": definition.Name, "annotations": definition.Annotations},
+		metadata,
 		definition.Spec,
 	})
 	if err != nil {

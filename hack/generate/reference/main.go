@@ -2,6 +2,7 @@
 //
 //	reference cachenode   the API of CacheNode: each field with its type and meaning
 //	reference cachepurge  the API of CachePurge: each field with its type and meaning
+//	reference cachepolicy the API of CachePolicy
 //	reference plugin      the verbs and flags of kubectl cachenode
 //	reference metrics     the metrics of agent and operator
 //	reference headers     which headers of a client's request reach the origin
@@ -32,12 +33,13 @@ var kubernetes = []string{
 
 func main() {
 	writers := map[string]func(){
-		"cachenode":  func() { kindPage("CacheNode", crd.CacheNodes) },
-		"cachepurge": func() { kindPage("CachePurge", crd.CachePurges) },
-		"plugin":     verbs, "metrics": metrics, "headers": requestHeaders, "logs": logFields,
+		"cachenode":   func() { kindPage("CacheNode", crd.CacheNodes) },
+		"cachepurge":  func() { kindPage("CachePurge", crd.CachePurges) },
+		"cachepolicy": func() { kindPage("CachePolicy", crd.CachePolicies) },
+		"plugin":      verbs, "metrics": metrics, "headers": requestHeaders, "logs": logFields,
 	}
 	if len(os.Args) != 2 || writers[os.Args[1]] == nil {
-		log.Fatal("usage: reference cachenode|cachepurge|plugin|metrics|headers|logs")
+		log.Fatal("usage: reference cachenode|cachepurge|cachepolicy|plugin|metrics|headers|logs")
 	}
 	writers[os.Args[1]]()
 	if err := os.Stdout.Close(); err != nil {

@@ -30,7 +30,7 @@ type Objects struct {
 	Endpoints []discoveryv1.EndpointSlice
 	// Ignored are the kinds and versions of objects of the Gateway API that the operator does not read.
 	Ignored []string
-	// Files contains the file of each Gateway and HTTPRoute.
+	// Files contains the file of each Gateway, HTTPRoute and CachePolicy.
 	Files map[ID]string
 	// seen contains the file of each object.
 	seen map[ID]string
@@ -57,8 +57,8 @@ func (o Objects) Named(name string) (*v1alpha1.CacheNode, error) {
 
 // Len returns the number of objects.
 func (o Objects) Len() int {
-	return len(o.CacheNodes) + len(o.Classes) + len(o.Gateways) + len(o.HTTPRoutes) + len(o.Grants) + len(o.Namespaces) +
-		len(o.Services) + len(o.Endpoints) + len(o.Secrets)
+	return len(o.CacheNodes) + len(o.Classes) + len(o.Gateways) + len(o.HTTPRoutes) + len(o.Policies) + len(o.Grants) +
+		len(o.Namespaces) + len(o.Services) + len(o.Endpoints) + len(o.Secrets)
 }
 
 // ID identifies an object.
@@ -170,6 +170,8 @@ func (o *Objects) add(path string, kind metav1.TypeMeta, namespace string, docum
 	switch {
 	case group == gw.GroupName && (version == "v1" || version == "v1beta1"): // both have the same fields
 		return o.addGatewayAPI(path, kind.Kind, namespace, document)
+	case kind.APIVersion == v1alpha1.GroupVersion.String() && kind.Kind == policyKind:
+		return o.addPolicy(path, namespace, document)
 	case kind.APIVersion == "v1" && kind.Kind == "Namespace":
 		name, err = decode(document, "", &o.Namespaces)
 	case kind.APIVersion == "v1" && kind.Kind == "Service":
@@ -193,6 +195,30 @@ func (o *Objects) add(path string, kind metav1.TypeMeta, namespace string, docum
 // known are the kinds that are read. If the group of such an object is another one, there is probably a mistake in it.
 var known = []string{
 	"GatewayClass", "Gateway", "HTTPRoute", "ReferenceGrant", "Namespace", "Service", "Secret", "EndpointSlice",
+	policyKind,
+}
+
+const policyKind = "CachePolicy"
+
+// addPolicy adds a CachePolicy, if the API server would accept it.
+func (o *Objects) addPolicy(path, namespace string, document []byte) error {
+	policy, errs, err := schema.DecodePolicy(document)
+	if err != nil {
+		return fmt.Errorf("%s: %w", policyKind, err)
+	}
+	for _, e := range errs {
+		err = errors.Join(err, fmt.Errorf("%s: %w", policyKind, e))
+	}
+	if err != nil {
+		return err
+	}
+	if policy.Namespace == "" {
+		policy.Namespace = namespace
+	}
+	id := ID{policyKind, types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}}
+	o.Policies = append(o.Policies, *policy)
+	o.Files[id] = path
+	return o.note(id, path)
 }
 
 // addGatewayAPI adds an object of the Gateway API, if the API server would accept it.

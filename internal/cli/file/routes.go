@@ -36,8 +36,8 @@ func (o Objects) Routes(cacheNode *v1alpha1.CacheNode, clusterDomain string) (
 		a.warn("%s is not supported: such objects have no effect", kind)
 	}
 	if fleet.Missing != "" {
-		if len(o.CacheNodes) == 1 && len(o.Gateways)+len(o.HTTPRoutes) > 0 {
-			a.warn("the Gateways and routes have no effect: %s", fleet.Missing)
+		if len(o.CacheNodes) == 1 && len(o.Gateways)+len(o.HTTPRoutes)+len(o.Policies) > 0 {
+			a.warn("the Gateways, routes and policies have no effect: %s", fleet.Missing)
 		}
 		return gateways.Result{}, a.warnings
 	}
@@ -123,6 +123,9 @@ func (a *assumed) namespaces(fleet *gateways.Fleet) {
 	}
 	for i := range a.HTTPRoutes {
 		add(a.HTTPRoutes[i].Namespace)
+	}
+	for i := range a.Policies {
+		add(a.Policies[i].Namespace)
 	}
 	if len(missing) == 0 {
 		return

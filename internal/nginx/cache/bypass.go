@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -21,12 +22,13 @@ const (
 	bypassCookie   = "$bypass_cookie"
 )
 
-// bypass returns the variable for requests that bypass the caches by the spec; "" if the spec has no cache.bypass.
+// bypass returns the variable for requests that bypass the caches by the spec; "" if there are no such requests.
 func (s site) bypass() conf.Expression {
-	if s.Cache.Bypass == nil {
-		return ""
+	hasBypass := func(r v1alpha1.CacheRules) bool { return r.Bypass != nil }
+	if hasBypass(s.Cache.CacheRules) || s.anyPolicy(hasBypass) {
+		return bypassVariable
 	}
-	return bypassVariable
+	return ""
 }
 
 // passes returns the map for passVariable.
@@ -60,8 +62,12 @@ func (k core) here() conf.Directive {
 		WithComment("Which location of this pod answers a request.")
 }
 
-func (k core) bypassMaps() conf.Block {
-	b := k.Cache.Bypass
+// bypassMaps returns the maps for bypassVariable.
+func (s site) bypassMaps() conf.Block {
+	if s.policies != nil {
+		return s.byPolicy(site.bypassMaps, selected{bypassVariable, conf.Literal("")})
+	}
+	b := s.Cache.Bypass
 	if b == nil {
 		return nil
 	}

@@ -51,8 +51,6 @@ const (
 	absentOrExpired = "$absent_or_expired"
 	// renewedSeconds is the number of seconds for which an object is fresh after another pod has renewed it.
 	renewedSeconds = "$renewed_seconds"
-	// lifetimeVariable is the X-Accel-Expires of the gateway's response.
-	lifetimeVariable = "$accel_expires"
 )
 
 // fillMaps returns the maps for filling. To fill an object of a moved key means to copy the object from the pod or

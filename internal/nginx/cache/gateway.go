@@ -1,14 +1,10 @@
 package cache
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/utils/ptr"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -34,29 +30,6 @@ const (
 	agedVariable = "$is_aged"
 	// ownOnly is not empty for a response that answers only the request that fetched it, and no other request.
 	ownOnly = "$own_only"
-	// originHeader contains the origin's own Cache-Control, or noControl if the origin sent none. A response that was
-	// stored before the gateway existed has no such header.
-	originHeader    = "X-CacheNode-Cache-Control"
-	originInAnswer  = "$upstream_http_x_cachenode_cache_control"
-	noControl       = "-"
-	controlInAnswer = "$upstream_http_cache_control"
-
-	// originVariable contains the value of originHeader. controlVariable contains the Cache-Control that applies to the
-	// cache. storedVariable contains the Cache-Control that the gateway sends to the cache. clientVariable contains the
-	// Cache-Control that clients get.
-	originVariable  = "$origin_control"
-	controlVariable = "$control"
-	storedVariable  = "$stored_control"
-	clientVariable  = "$client_control"
-	// strictVariable is not empty for objects that may not be served stale.
-	strictVariable = "$must_revalidate"
-	strict         = "~*(?:must-revalidate|proxy-revalidate|s-maxage)"
-
-	// member and dictionary match a structured field (RFC 8941). CDN-Cache-Control counts only if it is a structured
-	// field.
-	member     = `[a-z*][a-z0-9_.*-]*(?:=(?:[0-9.-]+|"[^"]*"|[a-z*][^ ,;"]*|[?][01]|:[^:]*:))?(?:;[^,]*)?`
-	dictionary = `^\s*` + member + `(?:\s*,\s*` + member + `)*\s*$`
-
 	// byStateVariable contains the gateway's location for a request with a stateHeader; "" for a request without one.
 	byStateVariable = "$by_state"
 )
@@ -78,9 +51,9 @@ type gatewayMaps struct{ site }
 func (g gateway) gateway() conf.Block {
 	m := gatewayMaps(g)
 	return append(slices.Concat(
-		m.controlMaps(), m.hitForMissMaps(), m.mixedMaps(), bodyMaps(), m.againMaps(), m.backgroundMaps(), m.redirects(),
-		m.fallbackMaps(), m.sliceFormat()),
-		m.lifetime(), slowMap(), onceMap(),
+		m.answerMaps(), m.controlMaps(), m.hitForMissMaps(), m.mixedMaps(), bodyMaps(), m.againMaps(), m.backgroundMaps(), m.redirects(),
+		m.fallbackMaps(), m.sliceFormat(), m.lifetimes()),
+		slowMap(), onceMap(),
 		conf.B("upstream", conf.Literals(g.entry.name),
 			conf.D("server", g.entry.address()),
 			conf.D("keepalive", conf.Int(ptr.Deref(g.Origin.Keepalive.Connections, 0))),
@@ -88,52 +61,27 @@ func (g gateway) gateway() conf.Block {
 		g.gatewayServer())
 }
 
-// controlMaps returns the maps that evaluate Cache-Control.
-func (m gatewayMaps) controlMaps() conf.Block {
-	control := conf.Expression(controlVariable)
-	while, ifError := windows(m.Cache)
-	both := strings.Trim(while+", "+ifError, ", ")
-	add := func(windows string) conf.Argument {
-		if windows == "" {
-			return control
-		}
-		return control + conf.Expression(", "+windows)
-	}
+// answerMaps returns the maps that evaluate requests to the gateway and their responses.
+func (m gatewayMaps) answerMaps() conf.Block {
 	shared := conf.Map("$upstream_http_x_cachenode_shared", sharedVariable,
 		conf.D("volatile"), // evaluated again for each slice
 		conf.D("default", conf.Literal("")), conf.Row(conf.Literal("HIT"), conf.Literal("1")))
 	aged := conf.Map("$upstream_http_cdn_cache_control:$upstream_http_age", agedVariable,
 		conf.D("volatile"),
 		conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~.:0*[1-9]"), conf.Literal("1")))
-	forOne := conf.Map(conf.Expression("$upstream_http_x_accel_expires|$upstream_http_expires|")+control, ownOnly,
+	forOne := conf.Map(conf.Expression(lifetimeVariable+"|$upstream_http_expires|"+controlVariable), ownOnly,
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~^(?:0|[^1-9@|])"), conf.Literal("1")),
 		conf.Row(conf.Expression("~*(?:no-store|no-cache|private)"), conf.Literal("1")),
 		conf.Row(conf.Expression("~*max-?age=(?![1-9])"), conf.Literal("1")),
 		// A map cannot tell whether a date has passed.
 		conf.Row(conf.Expression("~*^[|][^|]+[|](?!.*max-?age=)"), conf.Literal("1")))
-	origins := conf.Expression(originVariable)
 	return conf.Block{
 		shared, forOne, aged,
 		m.states(), m.byState(),
 		conf.Map("$request_time", waitedVariable,
 			conf.D("volatile"), conf.D("default", conf.Literal(stateTry)),
 			conf.Row(conf.Expression("~^0[.][0-8]"), conf.Literal(stateFetch))),
-		conf.Map("$upstream_http_cdn_cache_control", control,
-			conf.D("default", conf.Expression(controlInAnswer)),
-			conf.Row(conf.Expression("~*"+dictionary), conf.Expression("$upstream_http_cdn_cache_control"))),
-		conf.Map(control, storedVariable,
-			conf.Row(conf.Literal(""), conf.Literal(both)),
-			conf.Row(conf.Expression(strict), control),
-			conf.Row(conf.Expression("~*(?:no-store|no-cache|private)"), control),
-			conf.Row(conf.Expression("~*stale-while-revalidate.*stale-if-error"), control),
-			conf.Row(conf.Expression("~*stale-if-error.*stale-while-revalidate"), control),
-			conf.Row(conf.Expression("~*stale-while-revalidate"), add(ifError)),
-			conf.Row(conf.Expression("~*stale-if-error"), add(while)),
-			conf.D("default", add(both))),
-		conf.Map(controlInAnswer, origins,
-			conf.Row(conf.Literal(""), conf.Literal(noControl)), conf.D("default", conf.Expression(controlInAnswer))),
-		clientControl(),
 	}
 }
 
@@ -168,27 +116,6 @@ func (m gatewayMaps) byState() conf.Directive {
 			conf.Row(conf.Literal(stateRenewer), conf.Literal(renewer)))
 	}
 	return conf.Map(stateInRequest, byStateVariable, rows...)
-}
-
-// clientControl gives clients the origin's own Cache-Control.
-func clientControl() conf.Directive {
-	answers := conf.Expression(originInAnswer)
-	return conf.Map(answers, clientVariable,
-		conf.Row(conf.Literal(""), conf.Expression(controlInAnswer)),
-		conf.Row(conf.Literal(noControl), conf.Literal("")),
-		conf.D("default", answers))
-}
-
-// windows returns the two directives of RFC 5861 for responses that have none. A directive is "" if the spec switches
-// it off.
-func windows(c v1alpha1.Cache) (whileRevalidate, ifError string) {
-	if s := int64(effective.Duration(c.StaleWhileRevalidate).Seconds()); s > 0 {
-		whileRevalidate = fmt.Sprintf("stale-while-revalidate=%d", s)
-	}
-	if s := int64(effective.Duration(c.StaleIfError).Seconds()); s > 0 {
-		ifError = fmt.Sprintf("stale-if-error=%d", s)
-	}
-	return whileRevalidate, ifError
 }
 
 // gatewayServer returns the server that passes requests on as they come. The caches in front of it evaluate the
@@ -293,29 +220,4 @@ func passed(names []conf.Argument) (block conf.Block) {
 		block = append(block, conf.D("proxy_pass_header", name))
 	}
 	return block
-}
-
-// lifetime returns the map for the X-Accel-Expires of the gateway's response. It is the origin's own value, except in
-// two cases.
-//
-// nginx stores a response with this header, whatever Cache-Control contains. A response for one client only, or one
-// that nobody may keep, must not be stored. So the gateway leaves the header out if Cache-Control contains private or
-// no-store.
-//
-// The origin may answer that a copy is still valid without sending a lifetime. The copy is then fresh again for the
-// time that cache.valid defines. nginx would take the time from the stored response. For an object that was copied
-// from another pod or disk, that time is only some seconds.
-func (m gatewayMaps) lifetime() conf.Directive {
-	const ok = v1alpha1.StatusCode(200)
-	given := conf.Expression("$status:$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)
-	rows := conf.Block{
-		conf.D("default", conf.Expression("$upstream_http_x_accel_expires")),
-		conf.Row(conf.Expression("~*:.*(?:no-store|private)"), conf.Literal("")),
-	}
-	i := slices.IndexFunc(m.Cache.Valid, func(v v1alpha1.Validity) bool { return slices.Contains(v.Status, ok) })
-	if m.answersAbsent() && i >= 0 {
-		seconds := strings.TrimSuffix(string(conf.Seconds(effective.Duration(m.Cache.Valid[i].For))), "s")
-		rows = append(rows, conf.Row(conf.Expression("~*^304::(?!.*(?:max-age|no-cache))"), conf.Literal(seconds)))
-	}
-	return conf.Map(given, lifetimeVariable, rows...)
 }

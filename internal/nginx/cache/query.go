@@ -15,6 +15,8 @@ const (
 	countedQuery = "$counted_query"
 	// requestPath is the path as the client sent it.
 	requestPath = "$request_path"
+	// passedVariable contains the path as the client sent it, with countedQuery.
+	passedVariable = "$passed_uri"
 	// keptQuery contains the arguments that count, with all & signs that follow them.
 	keptQuery = "$kept_query"
 	// groups is the maximum number of groups of neighbouring arguments that nginx removes from a query.
@@ -59,8 +61,12 @@ func leftover() (text conf.Expression) {
 }
 
 // queryMaps returns the maps that compute the arguments that count.
-func (k core) queryMaps() conf.Block {
-	q := k.Cache.Query
+func (s site) queryMaps() conf.Block {
+	if s.policies != nil {
+		return s.byPolicy(site.queryMaps,
+			selected{passedVariable, conf.Expression("$request_uri")}, selected{countedArgs, conf.Expression("$args")})
+	}
+	q := s.Cache.Query
 	if q == nil {
 		return nil
 	}
@@ -80,7 +86,7 @@ func (k core) queryMaps() conf.Block {
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^(?<counted>.*[^&])&*$"), conf.Expression("$counted"))),
 	}
-	if k.keeps(v1alpha1.KeyURI) {
+	if s.keeps(v1alpha1.KeyURI) {
 		return block
 	}
 	return append(block,
@@ -88,14 +94,16 @@ func (k core) queryMaps() conf.Block {
 			conf.Row(conf.Literal(""), conf.Literal("")), conf.D("default", conf.Expression("?"+countedArgs))),
 		conf.Map("$request_uri", requestPath,
 			conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression("~^(?<sent_path>[^?]*)"), conf.Expression("$sent_path"))))
+			conf.Row(conf.Expression("~^(?<sent_path>[^?]*)"), conf.Expression("$sent_path"))),
+		conf.Map("", passedVariable, conf.D("default", conf.Expression(requestPath+countedQuery))))
 }
 
 // passedURI returns the path and the arguments that nginx passes on instead of those that the client sent; "" if nginx
 // passes the client's own on.
 func (s site) passedURI() conf.Expression {
-	if s.Cache.Query == nil || s.keeps(v1alpha1.KeyURI) {
+	hasQuery := func(r v1alpha1.CacheRules) bool { return r.Query != nil }
+	if !hasQuery(s.Cache.CacheRules) && !s.anyPolicy(hasQuery) || s.keeps(v1alpha1.KeyURI) {
 		return ""
 	}
-	return requestPath + countedQuery
+	return passedVariable
 }

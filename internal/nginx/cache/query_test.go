@@ -40,7 +40,7 @@ func TestQuery(t *testing.T) {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				t.Parallel()
 				asked := make(chan string, 1)
-				policy := v1alpha1.Cache{Key: key, Query: q}
+				policy := v1alpha1.Cache{Key: key, CacheRules: v1alpha1.CacheRules{Query: q}}
 				n := start(t, func(_ http.ResponseWriter, r *http.Request) { asked <- r.RequestURI },
 					func(spec *v1alpha1.CacheNodeSpec) { spec.Cache.Key, spec.Cache.Query = key, q })
 				client := n.Client()

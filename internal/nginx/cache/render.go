@@ -32,6 +32,8 @@ type Input struct {
 	// before it gets requests for them. Those of earlier revisions are for old workers, whose requests pass through the
 	// sockets of new workers, for example for the next slices of a download.
 	Also []routes.Action
+	// AlsoPolicies are the policies of these actions, by ID.
+	AlsoPolicies map[string]v1alpha1.CacheRules
 	// Coming are the servers of the next revision's own origin. Those that the revision's own origin does not have get no
 	// requests yet, but nginx asks for their addresses.
 	Coming []v1alpha1.OriginServer
@@ -136,7 +138,7 @@ func newConfiguration(in Input) configuration {
 		c.sites = append(c.sites, newSite(n, own))
 	}
 	if n.hasRoutes() {
-		c.sites = append(c.sites, newRoutes(n, sites.OfRoutes(in.Spec)))
+		c.sites = append(c.sites, newRoutes(n))
 	}
 	return c
 }

@@ -89,7 +89,7 @@ func ifEqual(variable conf.Expression, value conf.Literal, block ...conf.Directi
 	return conf.B("if", []conf.Argument{"(" + variable, conf.Literal("="), value, conf.Literal(")")}, block...)
 }
 
-// http returns the maps that find the action of a request, with its site and its backend. It also returns the upstreams
+// http returns the maps that find the action of a request, with its site, its backend and its policy. It also returns the upstreams
 // of the backends.
 func (r routed) http() conf.Block {
 	actions := r.Routes.Actions()
@@ -98,6 +98,7 @@ func (r routed) http() conf.Block {
 	}
 	ids := slices.Sorted(maps.Keys(actions))
 	marks, backends := conf.Block{conf.D("default", conf.Literal(""))}, conf.Block{conf.D("default", conf.Literal(""))}
+	policies := conf.Block{conf.D("default", conf.Literal(""))}
 	upstreams := map[string]conf.Block{}
 	var filtered []filter
 	for _, id := range ids {
@@ -107,6 +108,9 @@ func (r routed) http() conf.Block {
 			continue
 		}
 		marks = append(marks, conf.Row(conf.Literal(id), conf.Literal(site.Prefix())))
+		if a.Policy != "" {
+			policies = append(policies, conf.Row(conf.Literal(id), conf.Literal(a.Policy)))
+		}
 		name, upstream := r.upstream(a)
 		upstreams[name] = upstream
 		if a.Headers.IsEmpty() {
@@ -117,39 +121,40 @@ func (r routed) http() conf.Block {
 		filtered = append(filtered, filter{action: a, upstream: name})
 	}
 	values := r.values()
-	of := func(c routes.Candidate) conf.Argument { return values[c.Route][c.Rule] }
+	of := func(c routes.Candidate) conf.Argument { return values[c.Use] }
 	block := slices.Concat(
 		routemap.Maps(r.Routes, of), r.choices(), r.redirects(), r.ofPorts(), r.secureMaps(), r.filters(filtered))
 	block = append(block, conf.Map(routeVariable, routeSite, marks...), conf.Map(routeVariable, routeBackend, backends...))
+	if len(policies) > 1 {
+		block = append(block, conf.Map(routeVariable, routePolicy, policies...))
+	}
 	for _, name := range slices.Sorted(maps.Keys(upstreams)) {
 		block = append(block, upstreams[name]...)
 	}
 	return block
 }
 
-// values returns the value of [routemap.Rule] for each rule of each route. A rule has many candidates, so its value is
-// computed once.
-func (r routed) values() [][]conf.Argument {
-	values := make([][]conf.Argument, len(r.Routes.Routes))
-	for i, route := range r.Routes.Routes {
-		for rule := range route.Rules {
-			values[i] = append(values[i], value(route, rule))
-		}
+// values returns the value of [routemap.Rule] for each rule. A rule has many candidates, so its value is computed once.
+func (r routed) values() map[routes.Use]conf.Argument {
+	values := map[routes.Use]conf.Argument{}
+	for _, use := range r.Routes.Uses() {
+		values[use] = r.value(use)
 	}
 	return values
 }
 
-func value(route routes.Route, rule int) conf.Argument {
-	if route.Rules[rule].Redirect != nil {
-		return conf.Literal(redirectTo + route.RuleID(rule))
+func (r routed) value(use routes.Use) conf.Argument {
+	route := r.Routes.Routes[use.Route]
+	if route.Rules[use.Rule].Redirect != nil {
+		return redirection(r.Routes, use)
 	}
-	switch choices := route.Choices(rule); len(choices) {
+	switch choices := route.Choices(use.Rule, use.Policy); len(choices) {
 	case 0:
 		return conf.Literal(noBackend)
 	case 1:
 		return orNone(choices[0])
 	default:
-		return chosen(route.RuleID(rule))
+		return chosen(r.Routes.ID(use))
 	}
 }
 
@@ -165,23 +170,22 @@ func chosen(rule string) conf.Expression { return conf.Expression("$choice_" + r
 
 // choices returns the blocks that choose one of several backends, by their weights.
 func (r routed) choices() (block conf.Block) {
-	for _, route := range r.Routes.Routes {
-		for i := range route.Rules {
-			actions := route.Choices(i)
-			if len(actions) < 2 {
-				continue
-			}
-			split := conf.Block{}
-			shares := sharesOf(route.Rules[i].Backends)
-			for j, a := range actions[:len(actions)-1] {
-				if shares[j] > 0 { // nginx accepts no share of 0
-					split = append(split, conf.D(conf.Percent(shares[j]), orNone(a)))
-				}
-			}
-			split = append(split, conf.D("*", orNone(actions[len(actions)-1])))
-			block = append(block, conf.B("split_clients",
-				[]conf.Argument{conf.Expression("$request_id"), chosen(route.RuleID(i))}, split...))
+	for _, use := range r.Routes.Uses() {
+		route := r.Routes.Routes[use.Route]
+		actions := route.Choices(use.Rule, use.Policy)
+		if len(actions) < 2 {
+			continue
 		}
+		split := conf.Block{}
+		shares := sharesOf(route.Rules[use.Rule].Backends)
+		for j, a := range actions[:len(actions)-1] {
+			if shares[j] > 0 { // nginx accepts no share of 0
+				split = append(split, conf.D(conf.Percent(shares[j]), orNone(a)))
+			}
+		}
+		split = append(split, conf.D("*", orNone(actions[len(actions)-1])))
+		block = append(block, conf.B("split_clients",
+			[]conf.Argument{conf.Expression("$request_id"), chosen(r.Routes.ID(use))}, split...))
 	}
 	return block
 }
@@ -215,5 +219,5 @@ func (r routed) upstream(a routes.Action) (name string, block conf.Block) {
 
 // backend returns the settings that the backends of all routes share, with the given name of an upstream.
 func (r routed) backend(name string) backend {
-	return backend{Origin: sites.OfRoutes(r.Spec).Origin, name: name}
+	return backend{Origin: sites.OfRoutes(r.Spec, nil).Origin, name: name}
 }

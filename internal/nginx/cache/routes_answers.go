@@ -26,11 +26,11 @@ func (r routed) answers() (block conf.Block) {
 // them.
 func (r routed) redirects() conf.Block {
 	rows := map[int]conf.Block{}
-	for _, route := range r.Routes.Routes {
-		for i, rule := range route.Rules {
+	for i, route := range r.Routes.Routes {
+		for j, rule := range route.Rules {
 			if to := rule.Redirect; to != nil {
-				rows[to.Status] = append(rows[to.Status],
-					conf.Row(conf.Literal(redirectTo+route.RuleID(i)), location3xx(*to)))
+				key := redirection(r.Routes, routes.Use{Route: i, Rule: j})
+				rows[to.Status] = append(rows[to.Status], conf.Row(key, location3xx(*to)))
 			}
 		}
 	}
@@ -40,6 +40,12 @@ func (r routed) redirects() conf.Block {
 		conf.Map(routemap.Rule, redirected301, append(conf.Block{none}, rows[301]...)...),
 		conf.Map(routemap.Rule, redirected302, append(conf.Block{none}, rows[302]...)...),
 	}
+}
+
+// redirection returns the value of [routemap.Rule] for a rule that is a redirect. It does not depend on the policy.
+func redirection(of routes.Table, use routes.Use) conf.Literal {
+	use.Policy = ""
+	return conf.Literal(redirectTo + of.ID(use))
 }
 
 // location3xx returns the Location header of a redirect. The host in it has the syntax of a host name; see

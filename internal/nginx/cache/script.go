@@ -29,7 +29,7 @@ var memories = []struct {
 }{{"notes:4m", "number", notedFor}, {"tags:1m", "string", mixedFor}, {"mixed:1m", "number", mixedFor}}
 
 // hasScript returns true if the configuration runs the script.
-func (s site) hasScript() bool { return s.hitsForMiss() || s.noticesMixed() }
+func (s site) hasScript() bool { return s.hitsForMiss() || s.noticesMixed() || s.comparesExpires() }
 
 // TrialOfScripts returns a configuration for a trial. If nginx accepts it, Facts.Scripts is true. ScriptFile must exist
 // before the trial.
@@ -64,12 +64,15 @@ func (s site) scriptVariables() (block conf.Block) {
 	if s.noticesMixed() {
 		block = append(block, conf.D("js_set", conf.Expression(mixedVariable), s.function("isMixed")))
 	}
+	if s.comparesExpires() {
+		block = append(block, conf.D("js_set", conf.Expression(expiresIn), conf.Literal("cachenode.expiresIn")))
+	}
 	return block
 }
 
 // notes makes a location of the gateway call the script for each response.
 func (s site) notes() conf.Block {
-	if !s.hasScript() {
+	if !s.hitsForMiss() && !s.noticesMixed() {
 		return nil
 	}
 	return conf.Block{conf.D("js_header_filter", s.function("note"))}

@@ -79,4 +79,11 @@ function mixedOf(r, suffix) {
     return mixed.has(r.variables['file' + suffix]) ? '1' : '';
 }
 
-export default {note, isUnstorable, isMixed, note_of_routes, isUnstorable_of_routes, isMixed_of_routes};
+// expiresIn returns the number of seconds until the date in the header Expires of the origin's response. It returns 0
+// for a date in the past, and for a text that is no date, as nginx does.
+function expiresIn(r) {
+    const at = Date.parse(r.variables.upstream_http_expires);
+    return String(isNaN(at) ? 0 : Math.max(0, Math.floor((at - Date.now()) / 1000)));
+}
+
+export default {expiresIn, note, isUnstorable, isMixed, note_of_routes, isUnstorable_of_routes, isMixed_of_routes};

@@ -19,8 +19,10 @@ type site struct {
 	sites.Site
 	backend backend
 	entry   entry
-	// ofRoutes is true for the site that contains the settings of all routes; see routed.
+	// ofRoutes is true for the site that contains the settings of all routes; see routed. policies are the policies of
+	// these routes.
 	ofRoutes bool
+	policies []policy
 }
 
 // entry describes how the caches of a site reach its gateway: the name of the upstream, and the socket to which the
@@ -53,7 +55,14 @@ func isSameServer(a, b v1alpha1.OriginServer) bool {
 }
 
 // newRoutes returns the site with the settings that all routes share.
-func newRoutes(n node, s sites.Site) site {
+func newRoutes(n node) site {
+	s := routesSite(n, sites.OfRoutes(n.Spec, nil))
+	s.policies = policiesOf(n)
+	return s
+}
+
+// routesSite returns the site with the settings of routes. Its policies are not set.
+func routesSite(n node, s sites.Site) site {
 	b := backend{Origin: s.Origin, name: backendPattern, variable: routeBackend}
 	return site{node: n, Site: s, backend: b, entry: entry{"gateway", layout.GatewaySocket}, ofRoutes: true}
 }

@@ -81,7 +81,7 @@ func routedObjects(
 		describe := func(by string) string {
 			return fmt.Sprintf("%s, rule %d, %s, of Gateway %s", route.ID(), route.InSpec(a.Rule), by, listener.Gateway)
 		}
-		choices := route.Choices(a.Rule)
+		choices := route.Choices(a.Rule, a.Policy)
 		for i, action := range choices {
 			by := describe("backend " + route.Rules[a.Rule].Backends[i].Name)
 			site, err := cachekey.NewSite(action.Site)
@@ -89,7 +89,7 @@ func routedObjects(
 				objects = append(objects, routed{route: by + " answers the URL with an error"})
 				continue
 			}
-			key := cachekey.Of(sites.OfRoutes(cacheNode.Spec).Cache, sent)
+			key := cachekey.Of(sites.OfRoutes(cacheNode.Spec, table.Rules(a.Policy)).Cache, sent)
 			key.Site = site
 			objects = append(objects, routed{by, key.Object()})
 		}

@@ -58,8 +58,8 @@ spec:
 		},
 		"a standard port": {"", "http://shop.example.com:80/a", []string{shop + "http://shop.example.com/a team"}, ""},
 		"two backends": {"", "http://shop.example.com/both/", []string{
-			"site=" + table.Routes[0].Choices(1)[0].Site + " http://shop.example.com/both/ team",
-			"site=" + table.Routes[0].Choices(1)[1].Site + " http://shop.example.com/both/ team",
+			"site=" + table.Routes[0].Choices(1, "")[0].Site + " http://shop.example.com/both/ team",
+			"site=" + table.Routes[0].Choices(1, "")[1].Site + " http://shop.example.com/both/ team",
 		}, ""},
 		"no backend": {
 			"", "http://shop.example.com/none", nil,

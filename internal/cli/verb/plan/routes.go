@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/cachenode/cachenode-operator/internal/routes"
@@ -31,15 +32,14 @@ const (
 func changesOf(before, next routes.Table, isWhole bool) (changes []routeChange) {
 	before, next = withoutFacts(before), withoutFacts(next)
 	for _, id := range next.Changed(before) {
-		had := before.Route(id)
-		if had == nil {
+		if before.Route(id) == nil {
 			changes = append(changes, routeChange{Route: id, Action: routeCreate})
 			continue
 		}
-		kept := sitesOf(*next.Route(id))
+		kept := objectsOf(next, id)
 		changes = append(changes, routeChange{
 			Route: id, Action: routeUpdate,
-			Lost: slices.ContainsFunc(sitesOf(*had), func(site string) bool { return !slices.Contains(kept, site) }) ||
+			Lost: slices.ContainsFunc(objectsOf(before, id), func(of string) bool { return !slices.Contains(kept, of) }) ||
 				losesHosts(before, next, id),
 		})
 	}
@@ -82,6 +82,7 @@ func hostsAt(l routes.Listener, id string) (hosts []routes.Host) {
 
 // withoutFacts returns a table in which only that differs which files contain.
 func withoutFacts(t routes.Table) (plain routes.Table) {
+	plain.Policies = t.Policies
 	for _, r := range t.Routes {
 		r.Site = r.ID()
 		r.Rules = slices.Clone(r.Rules)
@@ -103,12 +104,20 @@ func withoutFacts(t routes.Table) (plain routes.Table) {
 	return plain
 }
 
-// sitesOf returns the sites of the objects of a route.
-func sitesOf(r routes.Route) (sites []string) {
-	for rule := range r.Rules {
-		for _, a := range r.Choices(rule) {
-			sites = append(sites, a.Site)
+// objectsOf returns texts that identify the objects of a route: their sites, and the arguments that count in their keys.
+func objectsOf(t routes.Table, id string) (objects []string) {
+	for _, use := range t.Uses() {
+		if t.Routes[use.Route].ID() != id {
+			continue
+		}
+		counted := "all"
+		if rules := t.Rules(use.Policy); rules != nil && rules.Query != nil {
+			counted = fmt.Sprintf("without %q, only %q", slices.Sorted(slices.Values(rules.Query.Drop)),
+				slices.Sorted(slices.Values(rules.Query.Keep)))
+		}
+		for _, a := range t.Routes[use.Route].Choices(use.Rule, use.Policy) {
+			objects = append(objects, a.Site+" "+counted)
 		}
 	}
-	return sites
+	return objects
 }

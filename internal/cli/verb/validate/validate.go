@@ -30,14 +30,14 @@ func New() *cobra.Command {
 		Short: "Check whether the API server and the operator would accept a CacheNode and its routes",
 		Long: `Check whether the API server and the operator would accept the CacheNodes in files:
 the schema, the CEL rules, and the operator's own checks.
-Also check what the operator would say about the Gateways and HTTPRoutes in the files,
+Also check what the operator would say about the Gateways, HTTPRoutes and CachePolicies in the files,
 if a CacheNode in the files has spec.gateways. A warning says what is assumed about objects that are missing.
 
 The command needs no cluster, so it does not check Secrets, nodes and names that are taken.
 It warns of what an operator with default flags does not allow.
 Each error goes to standard error with the path of its field, and the exit code is 1.
 With -o json, standard output has a list of files, each with "errors", or "cacheNodes" and their "warnings",
-and with the valid "gateways" and "routes".`,
+and with the valid "gateways", "routes" and "policies".`,
 		Example: `  kubectl cachenode validate -f edge.yaml
   kustomize build . | kubectl cachenode validate -f -
   kubectl cachenode validate -f edge.yaml -f routes/`,
@@ -88,9 +88,10 @@ type result struct {
 	// Errors are the reasons why the file would not be accepted.
 	Errors     []string    `json:"errors,omitempty"`
 	CacheNodes []cacheNode `json:"cacheNodes,omitempty"`
-	// Gateways and Routes are the names of the valid Gateways and HTTPRoutes.
+	// Gateways, Routes and Policies are the names of the valid Gateways, HTTPRoutes and CachePolicies.
 	Gateways []string `json:"gateways,omitempty"`
 	Routes   []string `json:"routes,omitempty"`
+	Policies []string `json:"policies,omitempty"`
 }
 
 // cacheNode is a valid CacheNode.
@@ -143,7 +144,7 @@ func warningsOf(c *v1alpha1.CacheNode) (warnings []string) {
 	return append(warnings, validation.Warnings(c)...)
 }
 
-// addRoutes adds the Gateways and HTTPRoutes to the results of their files, with their problems.
+// addRoutes adds the Gateways, HTTPRoutes and CachePolicies to the results of their files, with their problems.
 func addRoutes(results []result, all file.Objects) (warnings []string) {
 	problems := map[file.ID][]string{}
 	for _, c := range all.CacheNodes {
@@ -168,6 +169,8 @@ func addRoutes(results []result, all file.Objects) (warnings []string) {
 		case len(problems[id]) > 0:
 		case id.Kind == "Gateway":
 			r.Gateways = append(r.Gateways, id.NamespacedName.String())
+		case id.Kind == "CachePolicy":
+			r.Policies = append(r.Policies, id.NamespacedName.String())
 		default:
 			r.Routes = append(r.Routes, id.NamespacedName.String())
 		}
@@ -193,6 +196,9 @@ func write(out, warnings io.Writer, results []result) error {
 		}
 		for _, name := range r.Routes {
 			_, _ = fmt.Fprintf(out, "%s: HTTPRoute %s is valid\n", r.File, name)
+		}
+		for _, name := range r.Policies {
+			_, _ = fmt.Fprintf(out, "%s: CachePolicy %s is valid\n", r.File, name)
 		}
 	}
 	return errors.Join(problems...)
