@@ -14,6 +14,7 @@ import (
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/gateways"
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
@@ -75,6 +76,11 @@ func state(t *testing.T, documents string) gateways.State {
 			parse(t, document, &r)
 			r.Namespace, r.UID = or(r.Namespace, "edge"), types.UID(or(string(r.UID), "99999999-0000"))
 			s.HTTPRoutes = append(s.HTTPRoutes, r)
+		case "CachePolicy":
+			var p v1alpha1.CachePolicy
+			parse(t, document, &p)
+			p.Namespace = or(p.Namespace, "edge")
+			s.Policies = append(s.Policies, p)
 		case "ReferenceGrant":
 			var g gw.ReferenceGrant
 			parse(t, document, &g)
