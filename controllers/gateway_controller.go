@@ -130,6 +130,7 @@ func (r *GatewayReconciler) Reconcile(ctx context.Context, request reconcile.Req
 		}
 		state.Held = r.Exchange.needed(request.NamespacedName)
 		state.Refused = r.Exchange.refusedBy(request.NamespacedName)
+		state.IgnoresPolicies = r.Exchange.ignoresPolicies(request.NamespacedName)
 		unserved = r.serve(ctx, cacheNode, &state, r.Exchange.held(request.NamespacedName))
 	}
 	result := gateways.Decide(state)

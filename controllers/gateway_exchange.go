@@ -43,12 +43,15 @@ type listening struct {
 	held gateways.Held
 	// certificates are the IDs of the certificates that a pod may need.
 	certificates map[string]bool
+	// ignoresPolicies is true if the agent of a pod does not know policies.
+	ignoresPolicies bool
 }
 
 // isLike returns true if both describe the same. Two revisions with the same ID have the same table.
 func (l listening) isLike(other listening) bool {
 	revisions := func(l listening) []string { return slices.Sorted(maps.Keys(l.running)) }
 	return slices.Equal(revisions(l), revisions(other)) && l.unknown == other.unknown &&
+		l.ignoresPolicies == other.ignoresPolicies &&
 		maps.Equal(l.held, other.held) && maps.Equal(l.certificates, other.certificates)
 }
 
@@ -150,6 +153,13 @@ func (e *GatewayExchange) running(cacheNode types.NamespacedName) gateways.Runni
 		r.Tables = append(r.Tables, e.given[cacheNode]...)
 	}
 	return r
+}
+
+// ignoresPolicies returns true if the agent of a pod of a CacheNode does not know policies.
+func (e *GatewayExchange) ignoresPolicies(cacheNode types.NamespacedName) bool {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return e.listening[cacheNode].ignoresPolicies
 }
 
 // certificatesOf returns the IDs of the certificates in a table.

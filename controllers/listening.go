@@ -116,7 +116,11 @@ func (o observed) listensOn() (now listening, whole bool) {
 	}
 	for i := range o.pods {
 		pod := &o.pods[i]
-		revision := o.agents.byPod[pod.Name].Report.Revision
+		report := o.agents.byPod[pod.Name].Report
+		revision := report.Revision
+		if len(report.Features) > 0 && !slices.Contains(report.Features, agentapi.FeaturePolicies) {
+			now.ignoresPolicies = true
+		}
 		running, known := tables[revision]
 		whole = whole && known
 		switch isReady := storage.IsReady(pod) && pod.DeletionTimestamp.IsZero(); {

@@ -211,7 +211,7 @@ func startOperatorAt(
 	all := controllers{cacheNodes: o.reconciler, purges: purges}
 	if exchange := o.reconciler.Exchange; exchange != nil {
 		all.gateways = &GatewayReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Exchange: exchange, Grants: true,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Exchange: exchange, Grants: true, Policies: true,
 			ClusterDomain: "cluster.local", Watched: []string{"default", "team"}, Backends: references,
 		}
 		all.gateways.Certificates, err = cache.New(counted,

@@ -105,6 +105,9 @@ const FeatureRouting = "routing"
 // cache.
 const FeatureNoScripts = "no-scripts"
 
+// FeaturePolicies is the feature of agents that follow the policies of routes.
+const FeaturePolicies = "policies"
+
 // FeatureLeaving is the feature of agents that support leaving disks: see [effective.Leaves].
 const FeatureLeaving = "leaving"
 

@@ -21,7 +21,7 @@ import (
 // this newest format only if the spec needs it. A new field does not change Format, because an agent ignores unknown
 // fields. Raise Format for a change that an older agent would misread. MinReader then grows too. An agent whose
 // Format is below MinReader keeps its present configuration.
-const Format = 4
+const Format = 5
 
 // Revision contains everything on which the configuration of a CacheNode's pods depends, except the facts of each
 // pod.

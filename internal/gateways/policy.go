@@ -51,6 +51,9 @@ func (d *decision) readPolicies() {
 // policyOf returns the ID of the policy for a section of an object: the policy of the section, or of the whole object. It
 // returns "" if there is none.
 func (d *decision) policyOf(kind gw.Kind, object types.NamespacedName, section gw.SectionName) (id string) {
+	if d.IgnoresPolicies {
+		return ""
+	}
 	for _, t := range []target{{kind, object, section}, {kind, object, ""}} {
 		if p := d.policies[t]; p != nil {
 			return routes.PolicyID(p.Spec.CacheRules)
@@ -212,6 +215,9 @@ func (d *decision) policyConditions(
 	switch isMissing := slices.ContainsFunc(e.routes, func(id string) bool { return missing[id] }); {
 	case e.refused != nil:
 		unserved = problemf(gw.PolicyReasonInvalid, "the policy is not accepted")
+	case unserved == nil && d.IgnoresPolicies:
+		unserved = problemf(gw.RouteReasonPending,
+			"the agent of a pod does not know policies: see the condition Outdated of CacheNode %s", d.Fleet)
 	case unserved == nil && (isMissing || d.Running.Unknown):
 		unserved = problemf(gw.RouteReasonPending, "not all ready pods follow this version of the policy yet")
 	}

@@ -177,6 +177,10 @@ func TestPolicyStatus(t *testing.T) {
 		"pods lag behind": {policy: route, change: func(s *gateways.State) {
 			s.Running.Tables[0].Routes = nil
 		}, want: []string{"Gateway main: Accepted, Pending"}},
+		"an agent does not know policies": {policy: route, change: func(s *gateways.State) {
+			s.IgnoresPolicies = true
+			s.Running.Tables[0] = gateways.Decide(*s).Table
+		}, want: []string{"Gateway main: Accepted, Pending"}},
 		"not accepted": {policy: route, change: func(s *gateways.State) {
 			s.Fleet.Missing = "no fleet"
 		}, want: []string{"Gateway main: Accepted, Invalid"}},

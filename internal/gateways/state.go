@@ -30,7 +30,9 @@ type State struct {
 	HTTPRoutes []gw.HTTPRoute
 	// Policies are the CachePolicies that may have one of these Gateways or routes as a target.
 	Policies []v1alpha1.CachePolicy
-	Grants   Grants
+	// IgnoresPolicies is true if the agent of a pod does not know policies. No pod then follows one.
+	IgnoresPolicies bool
+	Grants          Grants
 	// Foreign are the Gateways that other controllers serve, and Elsewhere those that other CacheNodes serve.
 	Foreign   map[types.NamespacedName]bool
 	Elsewhere map[types.NamespacedName]bool

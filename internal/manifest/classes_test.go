@@ -35,6 +35,8 @@ var changes = map[string]string{
 	"cache.backgroundUpdate": "true", "cache.staleIfError": "9s", "cache.staleWhileRevalidate": "9s",
 	"cache.key":            "[URI, Host]",
 	"cache.bypass.cookies": "[a]", "cache.bypass.headers": "[a]", "cache.query.drop": "[a]", "cache.query.keep": "[a]",
+	"cache.ignore": "[Private]", "cache.ttl.status": "[418]", "cache.ttl.force": "9s", "cache.ttl.default": "9s",
+	"cache.ttl.min": "9s", "cache.ttl.max": "9s",
 	"cache.slice.size":                    "2Mi",
 	"gateways.allowedNamespaces.from":     "All",
 	"gateways.allowedNamespaces.selector": "{matchLabels: {a: b}}",
@@ -144,7 +146,8 @@ disks: [{name: disk1, size: 10Gi, media: HDD, weight: 1, cache: {}, health: {}, 
 origin:
   servers: [{service: {name: origin, port: 80}}]
   tls: {caBundle: {secret: {}, configMap: {}}}
-cache: {valid: [{status: [200], for: 1h}], bypass: {}, query: {}, slice: {size: 1Mi}}
+cache: {valid: [{status: [200], for: 1h}], bypass: {}, query: {}, ttl: [{status: [200]}],
+  slice: {size: 1Mi}}
 headers: {request: {set: [{name: a, value: a}]}, response: {set: [{name: a, value: a}]}}
 service: {type: ClusterIP}
 listen: {tls: {secretName: a}, gzip: {enabled: true}, clientAddress: {}}

@@ -93,7 +93,7 @@ func TestRevisionsOfANewerOperatorAreRead(t *testing.T) {
 func TestDefaultsAreLeftOut(t *testing.T) {
 	_, text := cacheNode(t, edge+"  listen: {tls: {secretName: edge-tls}}\n")
 	for _, field := range []string{
-		"gzip", "http2", "http3", "headers", "Combined", "slice", "query", "bypass", "clientAddress",
+		"ttl", "ignore", "gzip", "http2", "http3", "headers", "Combined", "slice", "query", "bypass", "clientAddress",
 	} {
 		if strings.Contains(string(text), field) {
 			t.Errorf("%s is in %s", field, text)
@@ -122,6 +122,7 @@ func TestOlderAgents(t *testing.T) {
 		"listen: {clientAddress: {source: ProxyProtocol, trustedCIDRs: [10.0.0.0/8]}}",
 		"headers: {request: {remove: [Cookie]}}",
 		"headers: {response: {set: [{name: X-Frame-Options, value: DENY}]}}")
+	check(5, "cache: {ttl: [{status: [200], max: 1h}]}", "cache: {ignore: [Private]}")
 }
 
 func TestRevision(t *testing.T) {

@@ -35,7 +35,7 @@ func TestEverythingIsBounded(t *testing.T) {
 			walk(path+"{}", *s.AdditionalProperties.Schema)
 		}
 	}
-	for _, text := range [][]byte{crd.CacheNodes, crd.CachePurges} {
+	for _, text := range [][]byte{crd.CacheNodes, crd.CachePurges, crd.CachePolicies} {
 		var definition apiextensionsv1.CustomResourceDefinition
 		if err := yaml.UnmarshalStrict(text, &definition); err != nil {
 			t.Fatal(err)

@@ -207,6 +207,9 @@ var refused = map[string]struct {
 	"no size":      {fields{"cache.slice": "{}"}, "spec.cache.slice.size"},
 	"both lists":   {fields{"cache.query": "{drop: [a], keep: [b]}"}, "give either drop or keep"},
 	"neither list": {fields{"cache.query": "{}"}, "give either drop or keep"},
+	"a status twice": {
+		fields{"cache.ttl": "[{status: [200], min: 1s}, {status: [404, 200], force: 0s}]"}, "a status code is in two entries",
+	},
 	"33 arguments": {fields{"cache.query": "{drop: " + names(33, 10) + "}"}, "spec.cache.query.drop"},
 	"arguments that nginx refuses": { // because it accepts regular expressions of at most 4096 bytes
 		fields{"cache.query": "{keep: " + names(32, 62) + "}"}, "keep: has more than 1024 characters together",
@@ -480,6 +483,8 @@ var accepted = map[string]fields{
 	"nothing valid by itself":     {"cache.valid": "[]"},
 	"slices":                      {"cache.slice": "{size: 64Mi}"},
 	"a tracker's arguments":       {"cache.query": "{drop: ['utm_*', fbclid, 'a[]', '%5B']}"},
+	"lifetimes by status":         {"cache.ttl": "[{status: [200], min: 1s}, {status: [404], force: 0s}]"},
+	"what is ignored":             {"cache.ignore": "[NoStore, Private, NoCache]"},
 	"32 arguments":                {"cache.query": "{keep: " + names(32, 30) + "}"},
 	"16 cookies and headers":      {"cache.bypass": "{cookies: " + names(16, 60) + ", headers: " + names(16, 60) + "}"},
 	"headers": {

@@ -126,6 +126,7 @@ func TestGateways(t *testing.T) {
 	s.inOrder(t, []step{
 		{"two teams share the fleet, and not their objects", sharesFleet},
 		{"an edit that moves a route to a new Service fails no request", movesRoute},
+		{"a policy of one team changes nothing for the other", followsPolicy},
 		{"HTTPS with certificates of each team", servesHTTPS},
 		{"a Gateway goes, and the other stays", losesGateway},
 	})

@@ -63,18 +63,22 @@ func (s ruledSite) files(path string) []string {
 	return s.Cached(s.prefix+"http://"+s.host+path, "disk1", "disk2", "disk3")
 }
 
+// stored returns the header of the stored response for a path.
+func (s ruledSite) stored(t *testing.T, path string) cachefile.Header {
+	t.Helper()
+	file, err := os.Open(s.files(path)[0])
+	must(t, err)
+	defer func() { _ = file.Close() }()
+	header, err := cachefile.Read(file)
+	must(t, err)
+	return header
+}
+
 // lifetime returns for how long the stored response for a path is fresh.
 func (s ruledSite) lifetime(t *testing.T, path string) time.Duration {
 	t.Helper()
-	for _, name := range s.files(path) {
-		file, err := os.Open(name)
-		must(t, err)
-		header, err := cachefile.Read(file)
-		must(t, err)
-		must(t, file.Close())
-		return header.ValidUntil.Sub(header.Received)
-	}
-	return 0
+	header := s.stored(t, path)
+	return header.ValidUntil.Sub(header.Received)
 }
 
 // TestTTL checks how long responses are fresh with cache.ttl and a policy's ttl, and that ignored directives of
@@ -91,7 +95,9 @@ func TestTTL(t *testing.T) {
 		},
 		Ignore: []v1alpha1.Ignored{v1alpha1.IgnorePrivate, v1alpha1.IgnoreNoStore},
 	}
+	const untilDate = -1 // the lifetime of an object that is fresh until the date in Expires
 	date := func(in time.Duration) string { return nginxtest.Now().Add(in).UTC().Format(http.TimeFormat) }
+	inTime := date(500 * time.Second)
 	tests := map[string]struct {
 		status  int
 		headers map[string]string
@@ -113,7 +119,7 @@ func TestTTL(t *testing.T) {
 		"long accel":              {200, map[string]string{"X-Accel-Expires": "5000"}, 1000, ""},
 		"expires soon":            {200, map[string]string{"Expires": date(20 * time.Second)}, 100, ""},
 		"expires":                 {200, map[string]string{"Expires": date(time.Hour)}, 1000, ""},
-		"expires in time":         {200, map[string]string{"Expires": date(500 * time.Second)}, 500, ""},
+		"expires in time":         {200, map[string]string{"Expires": inTime}, untilDate, ""},
 		"has expired":             {200, map[string]string{"Expires": "Thu, 01 Jan 1970 00:00:10 GMT"}, 100, ""},
 		"no date":                 {200, map[string]string{"Expires": "0"}, 100, ""},
 		"no-store":                {200, map[string]string{"Cache-Control": "no-store, max-age=500"}, 500, "max-age=500"},
@@ -144,7 +150,7 @@ func TestTTL(t *testing.T) {
 			tt := tests[name]
 			for i := range 2 { // the client gets the same from the origin and from the disk
 				r, _ := s.get(t, path)
-				if got := r.Header.Get("X-Cache"); i == 1 && (got == "HIT") != (tt.want > 0) {
+				if got := r.Header.Get("X-Cache"); i == 1 && (got == "HIT") != (tt.want != 0) {
 					t.Errorf("%s, %s: the second response is a %s", kind, name, got)
 				}
 				if got := strings.Join(r.Header.Values("Cache-Control"), "|"); got != tt.control || r.StatusCode != tt.status {
@@ -154,9 +160,13 @@ func TestTTL(t *testing.T) {
 			if tt.want == 0 {
 				continue
 			}
-			// nginx and the test read the clock at slightly different times.
-			want := time.Duration(tt.want) * time.Second
-			if got := s.lifetime(t, path); got != want && (tt.headers["Expires"] == "" || got != want-time.Second) {
+			if tt.want == untilDate {
+				if got := s.stored(t, path).ValidUntil.UTC().Format(http.TimeFormat); got != inTime {
+					t.Errorf("%s, %s: fresh until %s, want %s", kind, name, got, inTime)
+				}
+				continue
+			}
+			if got, want := s.lifetime(t, path), time.Duration(tt.want)*time.Second; got != want {
 				t.Errorf("%s, %s: fresh for %s, want %s", kind, name, got, want)
 			}
 		}
