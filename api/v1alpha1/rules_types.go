@@ -23,12 +23,15 @@ type CacheRules struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(e, e.status.all(s, self.exists_one(o, s in o.status)))",message="ttl: a status code is in two entries: leave it out of one of them"
 	TTL []TTL `json:"ttl,omitempty"`
 
-	// ignore lists what the origin's responses say about storing them, and what is ignored: NoStore, Private and NoCache.
-	// Each is the directive of that name in Cache-Control. The pods remove an ignored directive: it is neither stored nor
-	// sent to clients. Use Private only for an origin whose responses are the same for all clients.
+	// ignore lists what is ignored of what the origin's responses say about storing them: NoStore, Private, NoCache and
+	// SetCookie. The first three are the directives no-store, private and no-cache in Cache-Control. SetCookie is the
+	// header Set-Cookie. What is ignored is removed: it is neither stored nor sent to clients. Responses to requests that
+	// bypass the caches keep it. SetCookie needs nginx's module ngx_http_js_module, which the stock image contains and its
+	// -slim variants lack; without it, responses with Set-Cookie are not stored. Use Private and SetCookie only for an
+	// origin whose responses are the same for all clients.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:MaxItems=4
 	Ignore []Ignored `json:"ignore,omitempty"`
 
 	// staleWhileRevalidate is the time for which an expired object is still served while a request renews it (RFC 5861).
@@ -88,9 +91,9 @@ type TTL struct {
 // +kubebuilder:validation:Maximum=599
 type TTLStatus int32
 
-// Ignored is a directive of the origin's Cache-Control that is ignored.
+// Ignored is a directive of the origin's Cache-Control, or a header, that is ignored.
 //
-// +kubebuilder:validation:Enum=NoStore;Private;NoCache
+// +kubebuilder:validation:Enum=NoStore;Private;NoCache;SetCookie
 type Ignored string
 
 // The values of Ignored.
@@ -98,6 +101,8 @@ const (
 	IgnoreNoStore Ignored = "NoStore"
 	IgnorePrivate Ignored = "Private"
 	IgnoreNoCache Ignored = "NoCache"
+	// IgnoreSetCookie is the header Set-Cookie.
+	IgnoreSetCookie Ignored = "SetCookie"
 )
 
 // Ignores returns true if the rules ignore something that a response says about storing it.

@@ -23,6 +23,8 @@ import (
 //     second one changes which requests they get.
 //   - The requests of an old worker pass through the sockets of new workers, which must know its actions. So a
 //     configuration also has the actions of earlier revisions, until their workers have ended.
+//   - The requests of a new worker may pass through the sockets of old workers, until these have closed them. So an edit
+//     with a new action takes two reloads too, for example an edit of headers or of a policy.
 
 const (
 	// namesPatience is the longest time for which the second reload waits for answers, and for which a pod is not ready
@@ -96,12 +98,12 @@ func formerFor(r agentapi.Revision) time.Duration {
 	return effective.Duration(r.Spec.Rollout.WorkerShutdownTimeout) + reloadTime
 }
 
-// announce gives nginx the actions of the next revision, if a backend is new; nginx must run another revision. It
-// returns how long the reload for the next revision must still wait; 0 if it need not wait.
+// announce gives nginx the actions of the next revision, if an action or a backend is new; nginx must run another
+// revision. It returns how long the reload for the next revision must still wait; 0 if it need not wait.
 func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait time.Duration) {
 	current := c.current()
 	names := c.newNames(current.revision, next)
-	if len(names) == 0 {
+	if len(names) == 0 && !c.hasNewActions(current.revision, next) {
 		return 0
 	}
 	if c.announced.revision == next.ID {
@@ -131,8 +133,27 @@ func (c *conductor) announce(ctx context.Context, next agentapi.Revision) (wait 
 	if c.take(made) != nil {
 		return 0
 	}
-	c.Log.Info("nginx knows the upstreams of the next revision", "revision", next.ID, "names", len(names))
+	c.Log.Info("nginx knows the actions of the next revision", "revision", next.ID, "names", len(names))
 	return namesInterval
+}
+
+// hasNewActions returns true if nginx does not know an action of the next revision. A pod without listeners gets no
+// requests for its actions.
+func (c *conductor) hasNewActions(current, next agentapi.Revision) bool {
+	if len(current.Routes.Listeners) == 0 {
+		return false
+	}
+	known := current.Routes.Actions()
+	others, _ := c.former.beside(current.Routes, routes.Table{}, c.clock.Now())
+	for _, a := range others {
+		known[a.ID] = a
+	}
+	for id := range next.Routes.Actions() {
+		if _, ok := known[id]; !ok {
+			return true
+		}
+	}
+	return false
 }
 
 // newNames returns the names of servers that only the next revision has, sorted. It leaves out those of sites that do

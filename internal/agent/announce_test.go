@@ -31,14 +31,18 @@ func toBackends(hosts ...string) (t routes.Table) {
 
 // TestAnnounce checks that a pod is not ready while nginx has no answer for the name of its origin, and that an edit
 // with a new backend waits until nginx has an answer for the name of the backend: until then, nginx runs the earlier
-// revision with the new upstream.
+// revision with the new upstream. An edit with a new action for the same backend does not wait, but takes two reloads too.
 func TestAnnounce(t *testing.T) {
 	t.Parallel()
 	p := newPod(t)
 	const server = "127.77.0.1" // on loopback, where no other test has a name server
 	p.write(p.paths.ResolvConf, "nameserver "+server+"\n")
+	var headers routes.HeaderChanges
 	offer := func(hosts ...string) string {
 		table := toBackends(hosts...)
+		for i := range table.Routes {
+			table.Routes[i].Rules[0].Headers = headers
+		}
 		l := routes.Listener{Gateway: "team/main", Name: "http", Port: 80, PodPort: 20000}
 		for _, r := range table.Routes {
 			l.Attached = append(l.Attached, routes.Attachment{Route: r.ID(), Hosts: []routes.Host{"a.example.com"}})
@@ -84,6 +88,13 @@ func TestAnnounce(t *testing.T) {
 	}
 	if got := p.hangups() - reloads; got != 2 {
 		t.Errorf("nginx was reloaded %d times, want 2", got)
+	}
+
+	headers.Remove = []string{"X-A"} // another action for the same backend
+	third := offer("new.example.com")
+	p.eventually("nginx runs the third revision", func() bool { return p.agent.Report().Revision == third })
+	if got := p.hangups() - reloads; got != 4 {
+		t.Errorf("after an edit of headers, nginx was reloaded %d times, want 4", got)
 	}
 }
 

@@ -78,8 +78,8 @@ func (d *decision) keepPolicies() {
 
 // policyVariables returns the number of variables that nginx has for a policy.
 func policyVariables(r v1alpha1.CacheRules) (count int) {
-	const windows, query, bypass, ttl, directive = 4, 17, 2, 3, 6
-	count = windows + directive*len(r.Ignore)
+	const windows, query, bypass, ttl, ignored = 4, 17, 2, 3, 6
+	count = windows + ignored*len(r.Ignore)
 	if r.Query != nil {
 		count += query
 	}

@@ -45,7 +45,7 @@ func TestPolicies(t *testing.T) {
 		"a section of it, and all of it": {
 			targets(aRoute, gateway, strings.Replace(aRoute, "}", ", sectionName: a}", 1)), "",
 		},
-		"all rules": {rules("query: {keep: [id]}, bypass: {cookies: [session]}, ignore: [NoStore, Private, NoCache], " +
+		"all rules": {rules("query: {keep: [id]}, bypass: {cookies: [session]}, ignore: [NoStore, Private, NoCache, SetCookie], " +
 			"ttl: [{status: [200], default: 1h, min: 1s, max: 2h}, {status: [404], force: 0s}], " +
 			"staleWhileRevalidate: 0s, staleIfError: 8760h"), ""},
 		"as many as possible":     {ttl(entries...), ""},

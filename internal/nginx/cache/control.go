@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -121,7 +122,9 @@ var directives = map[v1alpha1.Ignored]string{
 }
 
 // ignoresControl returns true if rules ignore directives of Cache-Control.
-func ignoresControl(r v1alpha1.CacheRules) bool { return len(r.Ignore) > 0 }
+func ignoresControl(r v1alpha1.CacheRules) bool {
+	return slices.ContainsFunc(r.Ignore, func(i v1alpha1.Ignored) bool { return directives[i] != "" })
+}
 
 // unlessIgnored returns the name of the variable with all directives if nothing is ignored, and of the one without the
 // ignored directives otherwise.
@@ -154,6 +157,9 @@ func (s site) without(from, variable conf.Expression) (block conf.Block) {
 	step := func(i int) conf.Expression { return conf.Expression(fmt.Sprintf("%s_without_%d", variable, i)) }
 	value := from
 	for i, what := range s.Cache.Ignore {
+		if directives[what] == "" {
+			continue
+		}
 		before, after := fmt.Sprintf("before_%d", i), fmt.Sprintf("after_%d", i)
 		block = append(block, conf.Map(conf.Expression(diskInRequest+"|")+value, step(i),
 			conf.D("default", value),

@@ -149,8 +149,8 @@ func (m gatewayMaps) unstorable() conf.Directive {
 	if m.hasSlices() {
 		redirect = redirectVariable
 	}
-	known := conf.Expression("$status:" + redirect + variesVariable + partialVariable + agedVariable +
-		"$upstream_http_set_cookie:" + lifetimeVariable + "|$upstream_http_expires|" + controlVariable)
+	known := conf.Expression("$status:"+redirect+variesVariable+partialVariable+agedVariable) +
+		m.cookies() + conf.Expression(":"+lifetimeVariable+"|$upstream_http_expires|"+controlVariable)
 	valid := []string{"304"}
 	for _, v := range m.Cache.Valid {
 		for _, status := range v.Status {

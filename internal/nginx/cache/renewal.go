@@ -134,6 +134,9 @@ func (r refreshes) try() conf.Directive {
 		conf.D("proxy_cache_lock_timeout", conf.Time(2*slowAfter)),
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), conf.Literal(slow)),
 		conf.D("proxy_pass", r.backend.url()))
+	if r.removesCookies() {
+		block = append(block, r.notes()...)
+	}
 	return location(try, append(block, r.unchanged()...)...)
 }
 

@@ -29,7 +29,12 @@ var memories = []struct {
 }{{"notes:4m", "number", notedFor}, {"tags:1m", "string", mixedFor}, {"mixed:1m", "number", mixedFor}}
 
 // hasScript returns true if the configuration runs the script.
-func (s site) hasScript() bool { return s.hitsForMiss() || s.noticesMixed() || s.comparesExpires() }
+func (s site) hasScript() bool { return s.looksAtResponses() || s.comparesExpires() }
+
+// looksAtResponses returns true if the script looks at each response of the origin.
+func (s site) looksAtResponses() bool {
+	return s.hitsForMiss() || s.noticesMixed() || s.removesCookies()
+}
 
 // TrialOfScripts returns a configuration for a trial. If nginx accepts it, Facts.Scripts is true. ScriptFile must exist
 // before the trial.
@@ -72,7 +77,7 @@ func (s site) scriptVariables() (block conf.Block) {
 
 // notes makes a location of the gateway call the script for each response.
 func (s site) notes() conf.Block {
-	if !s.hitsForMiss() && !s.noticesMixed() {
+	if !s.looksAtResponses() {
 		return nil
 	}
 	return conf.Block{conf.D("js_header_filter", s.function("note"))}

@@ -21,11 +21,14 @@ function note_of_routes(r) { noteOf(r, ofRoutes); }
 function isUnstorable_of_routes(r) { return unstorableOf(r, ofRoutes); }
 function isMixed_of_routes(r) { return mixedOf(r, ofRoutes); }
 
-// noteOf runs when the header of a response from the origin has arrived. An error in a note must never cost the
-// response.
+// noteOf runs when the header of a response from the origin has arrived. It removes ignored cookies. An error in a note
+// must never cost the response.
 function noteOf(r, suffix) {
     const value = (name) => r.variables[name + suffix];
     try {
+        if (value('drops_cookies')) {
+            delete r.headersOut['Set-Cookie'];
+        }
         noteStorable(value('hit_for_miss_key'), value('is_unstorable'));
         noteTag(value('file_in_gateway'), value('slice_tag'));
     } catch (e) {

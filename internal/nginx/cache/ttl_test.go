@@ -82,7 +82,7 @@ func (s ruledSite) lifetime(t *testing.T, path string) time.Duration {
 }
 
 // TestTTL checks how long responses are fresh with cache.ttl and a policy's ttl, and that ignored directives of
-// Cache-Control reach neither the cache nor clients.
+// Cache-Control and ignored cookies reach neither the cache nor clients.
 func TestTTL(t *testing.T) {
 	t.Parallel()
 	of := func(d v1alpha1.Duration) *v1alpha1.Duration { return &d }
@@ -93,7 +93,7 @@ func TestTTL(t *testing.T) {
 			{Status: []v1alpha1.TTLStatus{404, 429}, Force: of("50s")},
 			{Status: []v1alpha1.TTLStatus{203}, Force: of("0s")},
 		},
-		Ignore: []v1alpha1.Ignored{v1alpha1.IgnorePrivate, v1alpha1.IgnoreNoStore},
+		Ignore: []v1alpha1.Ignored{v1alpha1.IgnorePrivate, v1alpha1.IgnoreSetCookie, v1alpha1.IgnoreNoStore},
 	}
 	const untilDate = -1 // the lifetime of an object that is fresh until the date in Expires
 	date := func(in time.Duration) string { return nginxtest.Now().Add(in).UTC().Format(http.TimeFormat) }
@@ -132,7 +132,7 @@ func TestTTL(t *testing.T) {
 		"forced, no-cache":        {404, map[string]string{"Cache-Control": "no-cache"}, 0, "no-cache"},
 		"forced away":             {203, map[string]string{"Cache-Control": "max-age=500"}, 0, "max-age=500"},
 		"other status":            {410, map[string]string{"Cache-Control": "max-age=5000"}, 5000, "max-age=5000"},
-		"cookie":                  {200, map[string]string{"Set-Cookie": "a=b"}, 0, ""},
+		"cookie":                  {200, map[string]string{"Set-Cookie": "a=b"}, 300, ""},
 	}
 	paths := map[string]string{}
 	for name := range tests {
@@ -150,6 +150,9 @@ func TestTTL(t *testing.T) {
 			tt := tests[name]
 			for i := range 2 { // the client gets the same from the origin and from the disk
 				r, _ := s.get(t, path)
+				if got := r.Header.Values("Set-Cookie"); got != nil {
+					t.Errorf("%s, %s: the client gets the cookies %q", kind, name, got)
+				}
 				if got := r.Header.Get("X-Cache"); i == 1 && (got == "HIT") != (tt.want != 0) {
 					t.Errorf("%s, %s: the second response is a %s", kind, name, got)
 				}
@@ -173,6 +176,10 @@ func TestTTL(t *testing.T) {
 		r, _ := s.get(t, "/ttl/both", "Authorization: Basic eDp5")
 		if got := r.Header.Get("Cache-Control"); got != "private,no-store" {
 			t.Errorf("%s: a request that bypasses the caches gets Cache-Control %q", kind, got)
+		}
+		r, _ = s.get(t, "/ttl/cookie", "Authorization: Basic eDp5")
+		if got := r.Header.Get("Set-Cookie"); got != "a=b" {
+			t.Errorf("%s: a request that bypasses the caches gets Set-Cookie %q", kind, got)
 		}
 	}
 }
