@@ -4,9 +4,9 @@
 // +kubebuilder:object:generate=true
 // +groupName=cachenode.io
 //
-// The package imports only the types of Kubernetes and of the Gateway API. Add a new field to the *_types.go file of its subject, with the comment
-// that users read and with its CEL rules. Add a new condition or reason to conditions.go, and a new annotation for
-// users to annotations.go.
+// The package imports only the types of Kubernetes and of the Gateway API. Add a new field to the *_types.go file of
+// its subject, with the comment that users read and with its CEL rules. Add a new condition or reason to conditions.go,
+// and a new annotation for users to annotations.go.
 package v1alpha1
 
 import (

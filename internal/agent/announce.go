@@ -23,8 +23,8 @@ import (
 //     second one changes which requests they get.
 //   - The requests of an old worker pass through the sockets of new workers, which must know its actions. So a
 //     configuration also has the actions of earlier revisions, until their workers have ended.
-//   - The requests of a new worker may pass through the sockets of old workers, until these have closed them. So an edit
-//     with a new action takes two reloads too, for example an edit of headers or of a policy.
+//   - The requests of a new worker may pass through the sockets of old workers, until these have closed them. So an
+//     edit with a new action takes two reloads too, for example an edit of headers or of a policy.
 
 const (
 	// namesPatience is the longest time for which the second reload waits for answers, and for which a pod is not ready

@@ -31,7 +31,8 @@ func toBackends(hosts ...string) (t routes.Table) {
 
 // TestAnnounce checks that a pod is not ready while nginx has no answer for the name of its origin, and that an edit
 // with a new backend waits until nginx has an answer for the name of the backend: until then, nginx runs the earlier
-// revision with the new upstream. An edit with a new action for the same backend does not wait, but takes two reloads too.
+// revision with the new upstream. An edit with a new action for the same backend does not wait, but takes two reloads
+// too.
 func TestAnnounce(t *testing.T) {
 	t.Parallel()
 	p := newPod(t)

@@ -72,8 +72,9 @@ func (a *Agent) Report() agentapi.Report {
 	defer a.mutex.Unlock()
 	r := agentapi.Report{
 		AgentVersion: a.Version, NginxVersion: a.nginx, Renderer: agentapi.Renderer, Since: a.since,
-		Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving, agentapi.FeaturePurge,
-			agentapi.FeaturePolicies},
+		Features: []string{
+			agentapi.FeatureRouting, agentapi.FeatureLeaving, agentapi.FeaturePurge, agentapi.FeaturePolicies,
+		},
 		Refusal: a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
 	if a.noScripts {

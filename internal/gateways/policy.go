@@ -48,8 +48,8 @@ func (d *decision) readPolicies() {
 	}
 }
 
-// policyOf returns the ID of the policy for a section of an object: the policy of the section, or of the whole object. It
-// returns "" if there is none.
+// policyOf returns the ID of the policy for a section of an object: the policy of the section, or of the whole object.
+// It returns "" if there is none.
 func (d *decision) policyOf(kind gw.Kind, object types.NamespacedName, section gw.SectionName) (id string) {
 	if d.IgnoresPolicies {
 		return ""
@@ -181,7 +181,8 @@ func (d *decision) effectsOnGateway(p *v1alpha1.CachePolicy, t target) []effect 
 		}
 	}
 	if !found {
-		e.refused = problemf(gw.PolicyReasonTargetNotFound, "Gateway %s has no listener with the name %s", t.object, t.section)
+		e.refused = problemf(gw.PolicyReasonTargetNotFound, "Gateway %s has no listener with the name %s",
+			t.object, t.section)
 	}
 	if excluded := d.excluded[t.object]; excluded != nil {
 		e.refused = problemf(gw.PolicyReasonInvalid, "Gateway %s is not accepted: %s", t.object, excluded.message)
@@ -252,7 +253,7 @@ func combined(before, more []metav1.Condition) []metav1.Condition {
 // refTo returns a reference to an object of the Gateway API.
 func refTo(kind gw.Kind, object types.NamespacedName) gw.ParentReference {
 	return gw.ParentReference{
-		Group: ptr.To(gw.Group(gw.GroupName)), Kind: new(kind), Namespace: ptr.To(gw.Namespace(object.Namespace)),
+		Group: ptr.To(gw.Group(gw.GroupName)), Kind: new(kind), Namespace: new(gw.Namespace(object.Namespace)),
 		Name: gw.ObjectName(object.Name),
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/routes"
 )
 
-// cachePolicy returns a CachePolicy whose staleIfError identifies it. The targets are in the form of YAML, and age is in
-// years.
+// cachePolicy returns a CachePolicy whose staleIfError identifies it. The targets are in the form of YAML, and age is
+// in years.
 func cachePolicy(name string, staleIfError, age int, targets string) string {
 	return fmt.Sprintf(`
 ---
@@ -52,8 +52,8 @@ spec:
   - {matches: [{path: {value: /other}}], backendRefs: [{name: web, port: 80}]}
 `
 
-// policies returns which policy applies to each rule at each listener, in the form of "listener path policy". A policy is
-// identified by its staleIfError.
+// policies returns which policy applies to each rule at each listener, in the form of "listener path policy". A policy
+// is identified by its staleIfError.
 func policies(table routes.Table) (list []string) {
 	for _, v := range table.VirtualHosts(20000) {
 		for _, c := range v.Candidates {
@@ -83,15 +83,18 @@ func TestNearestPolicy(t *testing.T) {
 		},
 		"a listener": {
 			cachePolicy("a", 1, 0, gateway) + cachePolicy("b", 2, 0, listener),
-			[]string{"second /named 2s", "second /other 2s"}, 2,
+			[]string{"second /named 2s", "second /other 2s"},
+			2,
 		},
 		"a route": {
 			cachePolicy("a", 1, 0, gateway) + cachePolicy("b", 2, 0, listener) + cachePolicy("c", 3, 0, route),
-			[]string{"second /named 3s", "second /other 3s"}, 1,
+			[]string{"second /named 3s", "second /other 3s"},
+			1,
 		},
 		"a rule": {
 			cachePolicy("a", 1, 0, gateway) + cachePolicy("d", 4, 0, rule),
-			[]string{"second /named 4s", "second /other 1s"}, 2,
+			[]string{"second /named 4s", "second /other 1s"},
+			2,
 		},
 		"a rule of a route": {
 			cachePolicy("c", 3, 0, route) + cachePolicy("d", 4, 0, rule), []string{"second /named 4s", "second /other 3s"}, 2,
@@ -104,7 +107,8 @@ func TestNearestPolicy(t *testing.T) {
 		},
 		"two targets": {
 			cachePolicy("a", 1, 0, gateway+","+rule) + cachePolicy("b", 2, 0, route),
-			[]string{"second /named 1s", "second /other 2s"}, 2,
+			[]string{"second /named 1s", "second /other 2s"},
+			2,
 		},
 		"no such targets": {
 			cachePolicy("a", 1, 0, strings.Join([]string{
@@ -154,7 +158,9 @@ func TestPolicyStatus(t *testing.T) {
 		"a Gateway":  {policy: targetRef("Gateway", "main", ""), want: []string{"Gateway main: Accepted, Programmed"}},
 		"a listener": {policy: targetRef("Gateway", "main", "first"), want: []string{"Gateway main: Accepted, Programmed"}},
 		"a rule":     {policy: targetRef("HTTPRoute", "shop", "named"), want: []string{"Gateway main: Accepted, Programmed"}},
-		"both":       {policy: route + "," + targetRef("Gateway", "main", ""), want: []string{"Gateway main: Accepted, Programmed"}},
+		"both": {
+			policy: route + "," + targetRef("Gateway", "main", ""), want: []string{"Gateway main: Accepted, Programmed"},
+		},
 		"no rule": {
 			policy: targetRef("HTTPRoute", "shop", "first"), want: []string{"Gateway main: TargetNotFound, Invalid"},
 		},

@@ -89,8 +89,8 @@ func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, erro
 
 // minReader returns the lowest Format whose readers understand a spec. Format 2 contains fields that a reader must not
 // ignore. If a reader ignored them, a client could get a response that is for somebody else, or an origin could get a
-// wrong request. Format 3 contains disks that are leaving. Format 4 contains routes, or has no origin. Format 5 contains
-// cache rules that decide which responses are stored.
+// wrong request. Format 3 contains disks that are leaving. Format 4 contains routes, or has no origin. Format 5
+// contains cache rules that decide which responses are stored.
 func minReader(spec v1alpha1.CacheNodeSpec, table routes.Table) int {
 	if len(table.Policies) > 0 || len(spec.Cache.TTL) > 0 || len(spec.Cache.Ignore) > 0 {
 		return 5

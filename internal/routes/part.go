@@ -82,7 +82,8 @@ func (t Table) Route(id string) *Route {
 	return nil
 }
 
-// Fingerprint returns a hash of a route, and of its hosts and its policy at each listener; "" if the table does not contain the route.
+// Fingerprint returns a hash of a route, and of its hosts and its policy at each listener; "" if the table does not
+// contain the route.
 func (t Table) Fingerprint(id string) string {
 	route := t.Route(id)
 	if route == nil {

@@ -18,8 +18,8 @@ type Table struct {
 	Listeners []Listener `json:"listeners,omitempty"`
 	// Routes are sorted by precedence: older routes before newer ones, and routes of the same age by namespace and name.
 	Routes []Route `json:"routes,omitempty"`
-	// Policies are the cache policies of rules and listeners, by ID; see [PolicyID]. Agents of earlier versions do not know
-	// them.
+	// Policies are the cache policies of rules and listeners, by ID; see [PolicyID]. Agents of earlier versions do not
+	// know them.
 	Policies map[string]v1alpha1.CacheRules `json:"policies,omitempty"`
 	// Unkeyed are paths that must not be keys of nginx's maps; see [routemap.Plan]. Usually there are none.
 	Unkeyed []Unkeyed `json:"unkeyed,omitempty"`

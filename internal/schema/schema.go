@@ -1,6 +1,6 @@
-// Package schema checks objects in the same way as the API server, but without a cluster: CacheNodes, CachePolicies, and
-// the kinds of the Gateway API that the operator reads. It rejects unknown fields, applies the CRD's defaults, and checks the CRD's
-// schema and CEL rules. For all of this, it uses the API server's own code.
+// Package schema checks objects in the same way as the API server, but without a cluster: CacheNodes, CachePolicies,
+// and the kinds of the Gateway API that the operator reads. It rejects unknown fields, applies the CRD's defaults, and
+// checks the CRD's schema and CEL rules. For all of this, it uses the API server's own code.
 //
 // Of the project, the package imports only the API's types and the CRDs (config/crd). Rules of the API itself belong in
 // the comments of package v1alpha1. gatewayapi.json is generated from the module of the Gateway API.

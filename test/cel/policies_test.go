@@ -40,12 +40,13 @@ func TestPolicies(t *testing.T) {
 		"no target":     {"{}", "targetRefs"},
 		"an empty list": {targets(), "targetRefs"},
 		"another kind":  {targets("{group: '', kind: Service, name: shop}"), "kind must be Gateway or HTTPRoute"},
-		"another group": {targets("{group: cachenode.io, kind: Gateway, name: a}"), "group must be gateway.networking.k8s.io"},
+		"another group": {targets("{group: cachenode.io, kind: Gateway, name: a}"), "group must be gateway."},
 		"twice":         {targets(aRoute, gateway, aRoute), "names an object twice"},
 		"a section of it, and all of it": {
 			targets(aRoute, gateway, strings.Replace(aRoute, "}", ", sectionName: a}", 1)), "",
 		},
-		"all rules": {rules("query: {keep: [id]}, bypass: {cookies: [session]}, ignore: [NoStore, Private, NoCache, SetCookie], " +
+		"all rules": {rules("query: {keep: [id]}, bypass: {cookies: [session]}, " +
+			"ignore: [NoStore, Private, NoCache, SetCookie], " +
 			"ttl: [{status: [200], default: 1h, min: 1s, max: 2h}, {status: [404], force: 0s}], " +
 			"staleWhileRevalidate: 0s, staleIfError: 8760h"), ""},
 		"as many as possible":     {ttl(entries...), ""},

@@ -19,8 +19,8 @@ spec:
   ttl: [{status: [200], default: 10m}]
 `
 
-// followsPolicy checks that the pods follow a team's policy while it exists, for its own route only, and that no request
-// fails meanwhile.
+// followsPolicy checks that the pods follow a team's policy while it exists, for its own route only, and that no
+// request fails meanwhile.
 func followsPolicy(t *testing.T, s *suite) {
 	addresses := map[string]string{}
 	for _, team := range []string{"team-a", "team-b"} {
@@ -39,7 +39,8 @@ func followsPolicy(t *testing.T, s *suite) {
 			t.Errorf("%s (-want +got)\n%s", what, diff)
 		}
 	}
-	load := s.loadAt(t, addresses["team-a"], "www.example.com", []string{"/versions/policy/1", "/versions/policy/2?utm_a=b"})
+	loaded := []string{"/versions/policy/1", "/versions/policy/2?utm_a=b"}
+	load := s.loadAt(t, addresses["team-a"], "www.example.com", loaded)
 	kubectl(t, aPolicy, "apply", "-n", "team-a", "-f", "-")
 	policyIs := func(want string) {
 		t.Helper()

@@ -72,8 +72,8 @@ func clientControl() conf.Directive {
 		conf.D("default", answers))
 }
 
-// windows are the directives of RFC 5861 that are added to a Cache-Control without them. Each is "" if the spec switches
-// it off. alone contains both, for a response without Cache-Control. The others begin with a comma.
+// windows are the directives of RFC 5861 that are added to a Cache-Control without them. Each is "" if the spec
+// switches it off. alone contains both, for a response without Cache-Control. The others begin with a comma.
 type windows struct{ alone, both, whileRevalidate, ifError conf.Expression }
 
 // windowVariables are the variables with the windows, if they depend on the policy of a request.
@@ -151,8 +151,8 @@ func (s site) ignoredMaps() conf.Block {
 	return append(s.without(givenControl, controlVariable), s.without(controlInAnswer, controlToClients)...)
 }
 
-// without returns the maps that remove the ignored directives from the Cache-Control in a variable. Each directive has a
-// map of its own, and the last map removes commas at the end.
+// without returns the maps that remove the ignored directives from the Cache-Control in a variable. Each directive has
+// a map of its own, and the last map removes commas at the end.
 func (s site) without(from, variable conf.Expression) (block conf.Block) {
 	step := func(i int) conf.Expression { return conf.Expression(fmt.Sprintf("%s_without_%d", variable, i)) }
 	value := from

@@ -51,7 +51,8 @@ type gatewayMaps struct{ site }
 func (g gateway) gateway() conf.Block {
 	m := gatewayMaps(g)
 	return append(slices.Concat(
-		m.answerMaps(), m.controlMaps(), m.hitForMissMaps(), m.mixedMaps(), bodyMaps(), m.againMaps(), m.backgroundMaps(), m.redirects(),
+		m.answerMaps(), m.controlMaps(), m.hitForMissMaps(), m.mixedMaps(), bodyMaps(), m.againMaps(), m.backgroundMaps(),
+		m.redirects(),
 		m.fallbackMaps(), m.sliceFormat(), m.lifetimes(), m.cookieMaps()),
 		slowMap(), onceMap(),
 		conf.B("upstream", conf.Literals(g.entry.name),

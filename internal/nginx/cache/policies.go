@@ -78,7 +78,8 @@ func (s site) byPolicy(of func(site) conf.Block, variables ...selected) (block c
 		return nil
 	}
 	for i, v := range variables {
-		block = append(block, conf.Map(routePolicy, v.variable, append(conf.Block{conf.D("default", v.otherwise)}, rows[i]...)...))
+		values := append(conf.Block{conf.D("default", v.otherwise)}, rows[i]...)
+		block = append(block, conf.Map(routePolicy, v.variable, values...))
 	}
 	return block
 }

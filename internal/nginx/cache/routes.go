@@ -89,8 +89,8 @@ func ifEqual(variable conf.Expression, value conf.Literal, block ...conf.Directi
 	return conf.B("if", []conf.Argument{"(" + variable, conf.Literal("="), value, conf.Literal(")")}, block...)
 }
 
-// http returns the maps that find the action of a request, with its site, its backend and its policy. It also returns the upstreams
-// of the backends.
+// http returns the maps that find the action of a request, with its site, its backend and its policy. It also returns
+// the upstreams of the backends.
 func (r routed) http() conf.Block {
 	actions := r.Routes.Actions()
 	for _, a := range r.Also {

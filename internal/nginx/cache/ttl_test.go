@@ -98,41 +98,46 @@ func TestTTL(t *testing.T) {
 	const untilDate = -1 // the lifetime of an object that is fresh until the date in Expires
 	date := func(in time.Duration) string { return nginxtest.Now().Add(in).UTC().Format(http.TimeFormat) }
 	inTime := date(500 * time.Second)
+	type headers = map[string]string
 	tests := map[string]struct {
 		status  int
-		headers map[string]string
+		headers headers
 		// want is the lifetime in seconds. control is the Cache-Control that clients get.
 		want    int
 		control string
 	}{
-		"none":                    {200, nil, 300, ""},
-		"short":                   {200, map[string]string{"Cache-Control": "max-age=99"}, 100, "max-age=99"},
-		"zero":                    {200, map[string]string{"Cache-Control": "public, max-age=0"}, 100, "public, max-age=0"},
-		"least":                   {200, map[string]string{"Cache-Control": "max-age=100"}, 100, "max-age=100"},
-		"between":                 {200, map[string]string{"Cache-Control": "max-age=0567"}, 567, "max-age=0567"},
-		"most":                    {200, map[string]string{"Cache-Control": "max-age=1000"}, 1000, "max-age=1000"},
-		"long":                    {200, map[string]string{"Cache-Control": "max-age=1001"}, 1000, "max-age=1001"},
-		"longer":                  {200, map[string]string{"Cache-Control": "max-age=99999"}, 1000, "max-age=99999"},
-		"shared":                  {200, map[string]string{"Cache-Control": "max-age=9999, s-maxage=1"}, 100, "max-age=9999, s-maxage=1"},
-		"targeted":                {200, map[string]string{"CDN-Cache-Control": "max-age=5000", "Cache-Control": "max-age=1"}, 1000, "max-age=1"},
-		"accel":                   {200, map[string]string{"X-Accel-Expires": "5", "Cache-Control": "max-age=500"}, 100, "max-age=500"},
-		"long accel":              {200, map[string]string{"X-Accel-Expires": "5000"}, 1000, ""},
-		"expires soon":            {200, map[string]string{"Expires": date(20 * time.Second)}, 100, ""},
-		"expires":                 {200, map[string]string{"Expires": date(time.Hour)}, 1000, ""},
-		"expires in time":         {200, map[string]string{"Expires": inTime}, untilDate, ""},
-		"has expired":             {200, map[string]string{"Expires": "Thu, 01 Jan 1970 00:00:10 GMT"}, 100, ""},
-		"no date":                 {200, map[string]string{"Expires": "0"}, 100, ""},
-		"no-store":                {200, map[string]string{"Cache-Control": "no-store, max-age=500"}, 500, "max-age=500"},
-		"No-Store":                {200, map[string]string{"Cache-Control": "max-age=500 , No-Store"}, 500, "max-age=500"},
-		"both":                    {200, map[string]string{"Cache-Control": "private,no-store"}, 300, ""},
-		"fields":                  {200, map[string]string{"Cache-Control": `private="a, b", max-age=200`}, 200, "max-age=200"},
-		"no-cache":                {200, map[string]string{"Cache-Control": "no-cache, private"}, 0, "no-cache"},
-		"forced":                  {404, map[string]string{"Cache-Control": "max-age=500"}, 50, "max-age=500"},
+		"none":    {200, nil, 300, ""},
+		"short":   {200, headers{"Cache-Control": "max-age=99"}, 100, "max-age=99"},
+		"zero":    {200, headers{"Cache-Control": "public, max-age=0"}, 100, "public, max-age=0"},
+		"least":   {200, headers{"Cache-Control": "max-age=100"}, 100, "max-age=100"},
+		"between": {200, headers{"Cache-Control": "max-age=0567"}, 567, "max-age=0567"},
+		"most":    {200, headers{"Cache-Control": "max-age=1000"}, 1000, "max-age=1000"},
+		"long":    {200, headers{"Cache-Control": "max-age=1001"}, 1000, "max-age=1001"},
+		"longer":  {200, headers{"Cache-Control": "max-age=99999"}, 1000, "max-age=99999"},
+		"shared": {
+			200, headers{"Cache-Control": "max-age=9999, s-maxage=1"}, 100, "max-age=9999, s-maxage=1",
+		},
+		"targeted": {
+			200, headers{"CDN-Cache-Control": "max-age=5000", "Cache-Control": "max-age=1"}, 1000, "max-age=1",
+		},
+		"accel":                   {200, headers{"X-Accel-Expires": "5", "Cache-Control": "max-age=500"}, 100, "max-age=500"},
+		"long accel":              {200, headers{"X-Accel-Expires": "5000"}, 1000, ""},
+		"expires soon":            {200, headers{"Expires": date(20 * time.Second)}, 100, ""},
+		"expires":                 {200, headers{"Expires": date(time.Hour)}, 1000, ""},
+		"expires in time":         {200, headers{"Expires": inTime}, untilDate, ""},
+		"has expired":             {200, headers{"Expires": "Thu, 01 Jan 1970 00:00:10 GMT"}, 100, ""},
+		"no date":                 {200, headers{"Expires": "0"}, 100, ""},
+		"no-store":                {200, headers{"Cache-Control": "no-store, max-age=500"}, 500, "max-age=500"},
+		"No-Store":                {200, headers{"Cache-Control": "max-age=500 , No-Store"}, 500, "max-age=500"},
+		"both":                    {200, headers{"Cache-Control": "private,no-store"}, 300, ""},
+		"fields":                  {200, headers{"Cache-Control": `private="a, b", max-age=200`}, 200, "max-age=200"},
+		"no-cache":                {200, headers{"Cache-Control": "no-cache, private"}, 0, "no-cache"},
+		"forced":                  {404, headers{"Cache-Control": "max-age=500"}, 50, "max-age=500"},
 		"forced without lifetime": {429, nil, 50, ""},
-		"forced, no-cache":        {404, map[string]string{"Cache-Control": "no-cache"}, 0, "no-cache"},
-		"forced away":             {203, map[string]string{"Cache-Control": "max-age=500"}, 0, "max-age=500"},
-		"other status":            {410, map[string]string{"Cache-Control": "max-age=5000"}, 5000, "max-age=5000"},
-		"cookie":                  {200, map[string]string{"Set-Cookie": "a=b"}, 300, ""},
+		"forced, no-cache":        {404, headers{"Cache-Control": "no-cache"}, 0, "no-cache"},
+		"forced away":             {203, headers{"Cache-Control": "max-age=500"}, 0, "max-age=500"},
+		"other status":            {410, headers{"Cache-Control": "max-age=5000"}, 5000, "max-age=5000"},
+		"cookie":                  {200, headers{"Set-Cookie": "a=b"}, 300, ""},
 	}
 	paths := map[string]string{}
 	for name := range tests {

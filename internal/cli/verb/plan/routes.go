@@ -104,7 +104,8 @@ func withoutFacts(t routes.Table) (plain routes.Table) {
 	return plain
 }
 
-// objectsOf returns texts that identify the objects of a route: their sites, and the arguments that count in their keys.
+// objectsOf returns texts that identify the objects of a route: their sites, and the arguments that count in their
+// keys.
 func objectsOf(t routes.Table, id string) (objects []string) {
 	for _, use := range t.Uses() {
 		if t.Routes[use.Route].ID() != id {
