@@ -16,7 +16,7 @@ import (
 // hereLocations returns the locations that answer in this pod: from a disk, or from the origin. popular are
 // additional directives for requests for objects that may be hot.
 func (s store) hereLocations(popular conf.Block) conf.Block {
-	block := conf.Block{s.past(), s.unanswered()}
+	block := conf.Block{s.past(pass), s.unanswered()}
 	if len(s.disks) > 0 {
 		block = append(block, s.diskLocations(popular)...)
 	}
@@ -108,7 +108,7 @@ func (s store) cached(l diskLocation) conf.Directive {
 	if l.name == otherDisk {
 		block = append(block, falls(conf.Literal("1")))
 	}
-	from := map[string]conf.Literal{onDisk: fromDisk, waiting: fromWaiting, unlocked: fromUnlocked}[l.name]
+	from := map[string]conf.Literal{onDisk: fromDisk, waiting: fromWaiting, unlocked: fromUnlocked, whole: fromWhole}[l.name]
 	block = append(block, set(fromVariable, from))
 	if l.sliced {
 		block = append(s.slices(), block...) // the failover depends on the slice

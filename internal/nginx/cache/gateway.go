@@ -92,13 +92,14 @@ func (m gatewayMaps) states() conf.Directive {
 	if m.hasSlices() {
 		how += ":" + positionVariable
 	}
-	return conf.Map(how, stateVariable, append(conf.Block{
+	return conf.Map(how, stateVariable, slices.Concat(conf.Block{
 		conf.D("volatile"), // the lookup in memory has evaluated it already
 		conf.D("default", conf.Literal("")),
+	}, m.headStates(), conf.Block{
 		conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):(?!"+fromWaiting+")"), conf.Literal(stateExpired)),
 		conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):"), conf.Literal(statePatient)),
 		conf.Row(conf.Expression("~.:MISS:HEAD:"), conf.Literal(stateHead)),
-	}, m.missStates()...)...)
+	}, m.missStates())...)
 }
 
 // byState returns the map for byStateVariable.
@@ -111,7 +112,7 @@ func (m gatewayMaps) byState() conf.Directive {
 		conf.Row(conf.Literal(stateRenewal), conf.Literal(renewal)),
 		conf.Row(conf.Literal(stateFetch), conf.Literal(fetch)),
 		conf.Row(conf.Literal(stateTry), conf.Literal(try)),
-	}, m.missPlaces()...)
+	}, append(m.headPlaces(), m.missPlaces()...)...)
 	if m.renewsInBackground() {
 		rows = append(rows, conf.Row(conf.Literal(stateBackground), conf.Literal(background)),
 			conf.Row(conf.Literal(stateRenewer), conf.Literal(renewer)))
@@ -145,15 +146,22 @@ func (g gateway) gatewayServer() conf.Directive {
 	}
 	block = slices.Concat(block, fills{g}.locations(), refreshes{g}.locations(), backgrounds{g}.locations(),
 		conf.Block{g.bodyLocation(), g.onceLocation(), g.rejectedLocation()}, repeats{g}.locations(), g.sentBack())
+	if g.hasSlices() {
+		block = append(block, redirectsTo(headInWhole, passInWhole))
+	}
 	return conf.B("server", nil, append(block,
 		// For a HEAD, nginx would fetch the whole object and store it. So the cache passes the request on instead.
-		location(headAlone,
-			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(pass)),
-			conf.D("return", conf.Literal("204"))),
+		redirectsTo(headAlone, pass),
 		location("/",
 			append(slices.Concat(toBody(), toOnce(), byState, fills{g}.toFill(), g.orRejected(), g.orAgain(againVariable),
 				g.notes()),
 				conf.D("proxy_pass", g.backend.url()))...))...)
+}
+
+// redirectsTo returns a location of the gateway that sends a request back to a location of the cache.
+func redirectsTo(name, to string) conf.Directive {
+	return location(name,
+		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(to)), conf.D("return", conf.Literal("204")))
 }
 
 // largeBuffers returns the buffers of a private server that passes bodies on. With them, a large body needs few reads

@@ -21,6 +21,8 @@ const (
 	fromDisk     = "disk"
 	fromWaiting  = "waiting"
 	fromUnlocked = "unlocked"
+	// fromWhole identifies the location whole.
+	fromWhole = "whole"
 
 	// Values of stateHeader for an object that the cache does not have. stateMiss comes from fromDisk. stateWaited also
 	// comes from fromDisk, but after a wait for the lock. stateLate comes from fromWaiting, and stateUnlocked comes from
@@ -179,11 +181,7 @@ func (g gateway) sentBack() conf.Block {
 	if !g.hitsForMiss() {
 		return nil
 	}
-	back := func(name, to string) conf.Directive {
-		return location(name,
-			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(to)), conf.D("return", conf.Literal("204")))
-	}
-	return conf.Block{back(toUnlocked, unlocked), back(toWaiting, waiting), back(toPass, pass)}
+	return conf.Block{redirectsTo(toUnlocked, unlocked), redirectsTo(toWaiting, waiting), redirectsTo(toPass, pass)}
 }
 
 // withoutLock returns the location unlocked.

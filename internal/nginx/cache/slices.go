@@ -15,6 +15,11 @@ const (
 	// uncachedAgain does the same as the location uncached. It is for requests that the gateway has already redirected
 	// once.
 	uncachedAgain = "@uncached_again"
+	// passInWhole does the same as pass, but leaves out cookies. stateHeadInWhole tells the gateway that the client sent
+	// a HEAD for an object that the location whole does not have. headInWhole is the gateway's location for it.
+	passInWhole      = "@pass_in_whole"
+	stateHeadInWhole = "HEAD_IN_WHOLE"
+	headInWhole      = "@head_in_whole"
 	// unsliced is the location in which the memory tier finds objects that cannot be fetched in slices. stored is the
 	// location in which requests find such objects while the origin fails.
 	unsliced = "@unsliced"
@@ -243,7 +248,8 @@ func (g gateway) copied() (block conf.Block) {
 
 // inWhole returns the locations for objects that cannot be fetched in slices. The gateway redirects to two of them, and
 // these two fall back to the third. The cookies of the response with the redirect reach the client. So these locations
-// leave out the cookies of their own responses, even if a response comes from the origin without a cache. The location
+// leave out the cookies of their own responses, even if a response comes from the origin without a cache. A HEAD goes
+// from the location whole to passInWhole. The location
 // stored fetches nothing. If it has no copy, the client gets the origin's own error.
 func (s store) inWhole() conf.Block {
 	if !s.hasSlices() {
@@ -263,7 +269,23 @@ func (s store) inWhole() conf.Block {
 	kept = slices.Concat(kept, silent(), s.rangesAsTheyAre(), s.ownControl(), s.diskIO(gatewayDisk),
 		s.logs(agentapi.TagCached), s.headers(conf.Expression("$upstream_cache_status"), conf.Expression(gatewayDisk)))
 	again := s.uncached(uncachedAgain, noCookies)
-	return conf.Block{fetched, location(stored, kept...), again}
+	return conf.Block{fetched, location(stored, kept...), again, s.past(passInWhole, noCookies)}
+}
+
+// headStates and headPlaces return the rows for a HEAD in the location whole, in the maps for stateVariable and
+// byStateVariable.
+func (s site) headStates() conf.Block {
+	if !s.hasSlices() {
+		return nil
+	}
+	return conf.Block{conf.Row(conf.Expression("~.:MISS:HEAD:"+fromWhole), conf.Literal(stateHeadInWhole))}
+}
+
+func (s site) headPlaces() conf.Block {
+	if !s.hasSlices() {
+		return nil
+	}
+	return conf.Block{conf.Row(conf.Literal(stateHeadInWhole), conf.Literal(headInWhole))}
 }
 
 // askedConditions returns the maps for the conditions of a request to the origin. The conditions of a client apply to

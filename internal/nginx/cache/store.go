@@ -28,11 +28,11 @@ func (s store) uncached(name string, more ...conf.Directive) conf.Directive {
 // past returns the location for requests that bypass the caches. They reach the origin unchanged, with their method,
 // arguments, range and conditions. No disk is involved, so a disk that fails does not affect them. A request that is
 // not idempotent reaches the origin only once.
-func (s store) past() conf.Directive {
+func (s store) past(name string, more ...conf.Directive) conf.Directive {
 	block := append(s.throughGateway(s.entry.url()), s.asksNothing()...)
 	block = append(append(block, logsRejection()), s.logs(agentapi.TagPassed)...)
 	block = append(block, s.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable))...)
-	return location(pass, block...)
+	return location(name, append(block, more...)...)
 }
 
 // unanswered returns the location noResponse; see redirects.

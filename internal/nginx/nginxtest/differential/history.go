@@ -84,11 +84,21 @@ func (h *History) mayBeStale(of *Representation, q Request) error {
 		if h.failed(e) {
 			return nil
 		}
-		if e.Of == of && e.Request != q.Number && e.storable() == nil {
+		if e.Of == of && e.Request != q.Number && e.storable() == nil && !e.isOtherScheme(q) {
 			break
 		}
 	}
 	return errors.New("the origin has not failed")
+}
+
+// isOtherScheme returns true if an exchange was for a request with another scheme, which has objects of its own.
+func (e Exchange) isOtherScheme(q Request) bool {
+	scheme := "http"
+	if q.Protocol == HTTP2 || q.Protocol == HTTP3 {
+		scheme = "https"
+	}
+	of := e.Header.Get("X-Forwarded-Proto")
+	return of != "" && of != scheme
 }
 
 // failed returns true if an answer is a failure and an expired copy may be served instead.
