@@ -69,21 +69,24 @@ func ancestors(
 	state gateways.State, policy *v1alpha1.CachePolicy, want []gw.PolicyAncestorStatus,
 ) []gw.PolicyAncestorStatus {
 	had, list := policy.Status.Ancestors, []gw.PolicyAncestorStatus{}
-	for _, a := range had {
-		if a.ControllerName != gateways.Controller || state.IsElsewhere(a.AncestorRef, policy.Namespace) {
+	is := func(a gw.PolicyAncestorStatus) func(gw.PolicyAncestorStatus) bool {
+		return func(b gw.PolicyAncestorStatus) bool {
+			return a.ControllerName == b.ControllerName && equality.Semantic.DeepEqual(a.AncestorRef, b.AncestorRef)
+		}
+	}
+	for _, a := range had { // the order stays, because several passes write the list
+		if at := slices.IndexFunc(want, is(a)); at >= 0 {
+			a.Conditions = follow(a.Conditions, want[at].Conditions)
+			list = append(list, a)
+		} else if a.ControllerName != gateways.Controller || state.IsElsewhere(a.AncestorRef, policy.Namespace) {
 			list = append(list, a)
 		}
 	}
 	for _, a := range want {
-		at := slices.IndexFunc(had, func(s gw.PolicyAncestorStatus) bool {
-			return s.ControllerName == a.ControllerName && equality.Semantic.DeepEqual(s.AncestorRef, a.AncestorRef)
-		})
-		if at >= 0 {
-			a.Conditions = follow(had[at].Conditions, a.Conditions)
-		} else {
+		if !slices.ContainsFunc(had, is(a)) {
 			a.Conditions = follow(nil, a.Conditions)
+			list = append(list, a)
 		}
-		list = append(list, a)
 	}
 	return list[:min(len(list), maxAncestors)]
 }

@@ -99,6 +99,12 @@ func (r *CacheNodeReconciler) tellRefused(s scope, o observed, w wanted, done ro
 	}
 }
 
+// hasPolicies returns true if pods follow policies already. These policies stay: without them, a pod could store
+// responses that they keep from being stored. An agent that does not know them keeps its present configuration.
+func (o observed) hasPolicies() bool {
+	return o.offered.stable != nil && len(o.offered.stable.Routes.Policies) > 0
+}
+
 // listensOn returns what the pods serve for Gateways, according to the revisions that they run. whole is false if a pod
 // runs a revision that the ConfigMap no longer contains.
 func (o observed) listensOn() (now listening, whole bool) {
@@ -118,7 +124,7 @@ func (o observed) listensOn() (now listening, whole bool) {
 		pod := &o.pods[i]
 		report := o.agents.byPod[pod.Name].Report
 		revision := report.Revision
-		if len(report.Features) > 0 && !slices.Contains(report.Features, agentapi.FeaturePolicies) {
+		if len(report.Features) > 0 && !slices.Contains(report.Features, agentapi.FeaturePolicies) && !o.hasPolicies() {
 			now.ignoresPolicies = true
 		}
 		running, known := tables[revision]

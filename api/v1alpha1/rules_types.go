@@ -59,9 +59,10 @@ type CacheRules struct {
 // +kubebuilder:validation:XValidation:rule="has(self.force) != (has(self.default) || has(self.min) || has(self.max))",message="give either force, or some of default, min and max"
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || !self.min.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || !self.max.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self.min) <= duration(self.max)",message="min: must not be more than max",fieldPath=".min"
 type TTL struct {
-	// status is the set of status codes, 1 to 16 codes from 200 to 599. A failure never replaces an object because of
+	// status is the set of status codes, 1 to 16 codes from 200 to 599. A failure replaces no expired object because of
 	// ttl: if an expired object is renewed, ttl does not apply to responses with a status of 400 or more, except 404 and
-	// 410.
+	// 410. It never applies to such responses to POST. nginx keeps the variants of an object (Vary) together: a failure
+	// without Vary that is stored for one variant takes the place of all of them. So give failures a short lifetime.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

@@ -23,6 +23,9 @@ const (
 	// each row, which takes about 2 KiB of memory.
 	maxRowBytes = 6 << 20
 	rowBytes    = 128
+	// listenerPolicy is the number of variables that a policy for listeners counts in addition. Each rule of an attached
+	// route has another action for it.
+	listenerPolicy = 64
 	// maxVariables limits the number of nginx's variables for matches. Each request to any host needs 16 bytes for each of
 	// nginx's variables.
 	maxVariables = 4 << 10
@@ -91,7 +94,11 @@ func (r *room) takeListener(namespace string, l routes.Listener, rules map[strin
 	}
 	l.Attached = []routes.Attachment{{}} // the list is larger than an empty one
 	policies := map[string]bool{l.Policy: true}
-	problem := r.take(namespace, r.sizeOf(l).plus(r.sizeOfPolicies(namespace, policies, rules)))
+	u := r.sizeOf(l)
+	if l.Policy != "" && !r.policies[owned{namespace, l.Policy}] {
+		u.variables += listenerPolicy
+	}
+	problem := r.take(namespace, u.plus(r.sizeOfPolicies(namespace, policies, rules)))
 	if problem == nil {
 		r.hashes.add(namespace, keys)
 		r.countPolicies(namespace, policies)
@@ -119,6 +126,7 @@ func (r *room) sizeOfPolicies(namespace string, ids map[string]bool, rules map[s
 			u.bytes += len(id)
 			u.packed += len(id)
 			u.variables += policyVariables(rules[id])
+			u.rowBytes += rowBytes * policyRows(rules[id])
 		}
 	}
 	return u
@@ -138,7 +146,7 @@ func (r *room) takeRoute(
 ) *problem {
 	u, matches := r.sizeOf(route), 0
 	u.routes, u.backends = 1, len(backendsOf(route))
-	u.variables = len(conditionsOf(route)) + weighted(route)*len(policiesOf(hosts))
+	u.variables = len(conditionsOf(route)) + weighted(route)
 	policies := map[string]bool{}
 	for _, rule := range route.Rules {
 		policies[rule.Policy] = true
@@ -180,15 +188,6 @@ func (r *room) takeRoute(
 	return nil
 }
 
-// policiesOf returns the policies of the listeners to which a route is attached.
-func policiesOf(hosts map[*listener][]routes.Host) map[string]bool {
-	ids := map[string]bool{}
-	for l := range hosts {
-		ids[l.policy] = true
-	}
-	return ids
-}
-
 // authoritiesOf returns the virtual hosts of a route. Only listeners that the table contains have virtual hosts.
 func authoritiesOf(hosts map[*listener][]routes.Host) map[routemap.Authority]bool {
 	authorities := map[routemap.Authority]bool{}
@@ -213,8 +212,7 @@ func hostKeysOf(of map[routemap.Authority]bool) []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
-// weighted returns the number of rules whose backends are chosen by weight. nginx has a variable for each of them and
-// each policy.
+// weighted returns the number of rules whose backends are chosen by weight. nginx has a variable for each of them.
 func weighted(r routes.Route) (rules int) {
 	for i := range r.Rules {
 		if len(r.Choices(i, "")) > 1 {

@@ -92,6 +92,21 @@ func policyVariables(r v1alpha1.CacheRules) (count int) {
 	return count
 }
 
+// policyRows returns the number of rows with regular expressions that nginx has for a policy.
+func policyRows(r v1alpha1.CacheRules) int {
+	const query, bypass, entry, bound, ignored = 3, 1, 7, 8, 2
+	count := ignored*len(r.Ignore) + query + bypass
+	for _, t := range r.TTL {
+		if t.Force == nil {
+			count += entry
+		}
+		if t.Min != nil || t.Max != nil {
+			count += bound
+		}
+	}
+	return count
+}
+
 // reportPolicies writes the statuses of the policies.
 func (d *decision) reportPolicies() {
 	d.result.Policies = map[types.NamespacedName][]gw.PolicyAncestorStatus{}

@@ -48,6 +48,9 @@ func (r Route) Choices(rule int, policy string) []Action {
 	return actions
 }
 
+// FilterID returns a hash of the changes of headers and of the backend.
+func (a Action) FilterID() string { return hash([]any{a.Backend, a.Headers}) }
+
 // Actions returns the actions of all routes that can be used, by ID.
 func (t Table) Actions() map[string]Action {
 	actions := map[string]Action{}

@@ -51,6 +51,8 @@ const (
 	absentOrExpired = "$absent_or_expired"
 	// renewedSeconds is the number of seconds for which an object is fresh after another pod has renewed it.
 	renewedSeconds = "$renewed_seconds"
+	// ownLifetime is the X-Accel-Expires of a response.
+	ownLifetime = "$upstream_http_x_accel_expires"
 )
 
 // fillMaps returns the maps for filling. To fill an object of a moved key means to copy the object from the pod or
@@ -98,7 +100,7 @@ func (k core) fillFromPods() conf.Block {
 			conf.Row(conf.Expression("~.:MISS:GET:"+name+"$"), conf.Expression(name+" ")+k.schemeInKey()+" $host"))
 	}
 	renewed := conf.Map(statusInAnswer, renewedSeconds,
-		conf.D("default", conf.Literal("")),
+		conf.D("default", conf.Expression(ownLifetime)),
 		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|UPDATING|STALE)$"), conf.Literal(filledFor)),
 		conf.Row(conf.Literal("BYPASS"), conf.Literal("0"))) // not to be stored
 	return conf.Block{
@@ -209,20 +211,20 @@ func (f fills) askPod() conf.Directive {
 	if !f.hasSlices() {
 		block = append(block, conf.D("error_page", conf.Literal(old), conf.Literal("="), conf.Literal(fillRenewed)))
 	}
-	return f.fromPod(fill, f.lookupName()+"${"+fillPod[1:]+"}_"+diskInRequest, block...)
+	return f.fromPod(fill, f.lookupName()+"${"+fillPod[1:]+"}_"+diskInRequest, nil, block...)
 }
 
 // haveRenewed returns the location that asks a pod as a client would. That pod then asks the origin whether its
 // expired copy is still valid, and the origin sends no body if it is. So the request may take as long as a request to
 // the origin.
 func (f fills) haveRenewed() conf.Directive {
-	return f.fromPod(fillRenewed, f.peerName()+"${"+fillPod[1:]+"}",
+	return f.fromPod(fillRenewed, f.peerName()+"${"+fillPod[1:]+"}", []string{"X-Accel-Expires"},
 		conf.D("proxy_read_timeout", conf.Time(f.LongestFetch()+connectTimeout)),
 		addHeader("X-Accel-Expires", conf.Expression(renewedSeconds)))
 }
 
-// fromPod returns a location that fills from another pod.
-func (f fills) fromPod(name, upstream string, more ...conf.Directive) conf.Directive {
+// fromPod returns a location that fills from another pod. It does not pass the headers in without on.
+func (f fills) fromPod(name, upstream string, without []string, more ...conf.Directive) conf.Directive {
 	block := conf.Block{
 		f.toPeer(upstream),
 		setHeader("Host", conf.Expression(fillHost)), setHeader("Connection", conf.Literal("")),
@@ -239,7 +241,7 @@ func (f fills) fromPod(name, upstream string, more ...conf.Directive) conf.Direc
 		next = conf.Expression(orFormer)
 	}
 	return location(name,
-		slices.Concat(block, more, f.peerClientTLS(), f.filled(next, agentapi.TagFilled))...)
+		slices.Concat(block, more, f.peerClientTLS(), f.filled(next, agentapi.TagFilled, without...))...)
 }
 
 // lookOnDisk returns the location that looks an object up on the disk that had the key. If the object is absent
@@ -265,15 +267,16 @@ func (f fills) lookOnDisk() conf.Directive {
 	block = append(block, f.cacheOf(formerDisk, f.filledKey(f.keyInGateway()))...)
 	return location(fillFromDisk,
 		slices.Concat(block, f.asStored(), f.diskIO(formerDisk),
-			f.filled(conf.Literal(unfilled), agentapi.TagFilledFromDisk))...)
+			f.filled(conf.Literal(unfilled), agentapi.TagFilledFromDisk, "X-Accel-Expires"))...)
 }
 
 // filled returns the directives that the locations for filling have in common. next is the location for objects that
-// are absent. tag is the tag of the reports to the agent.
-func (f fills) filled(next conf.Argument, tag string) conf.Block {
+// are absent. tag is the tag of the reports to the agent. The headers in without are not passed on: a copy has another
+// lifetime than the object had when it was stored.
+func (f fills) filled(next conf.Argument, tag string, without ...string) conf.Block {
 	// This list replaces the list of headers that the gateway hides.
 	hidden := hides(append(ownNames(), sharedHeader)...)
-	return slices.Concat(passed(append(f.gatewayPasses(), conf.Literal("Date"))), hidden, conf.Block{
+	return slices.Concat(passed(append(f.gatewayPasses(without...), conf.Literal("Date"))), hidden, conf.Block{
 		// The list also contains the statuses that the other pod's server sends before it chooses a location.
 		conf.D("error_page", append(conf.Literals(absent, "400", "414", "421", "500", "502", "503", "504", "505", "="),
 			next)...),

@@ -74,7 +74,7 @@ func (m gatewayMaps) answerMaps() conf.Block {
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~^(?:0|[^1-9@|])"), conf.Literal("1")),
 		conf.Row(conf.Expression("~*(?:no-store|no-cache|private)"), conf.Literal("1")),
-		conf.Row(conf.Expression("~*max-?age=(?![1-9])"), conf.Literal("1")),
+		conf.Row(conf.Expression("~*^[|].*max-?age=(?![1-9])"), conf.Literal("1")),
 		// A map cannot tell whether a date has passed.
 		conf.Row(conf.Expression("~*^[|][^|]+[|](?!.*max-?age=)"), conf.Literal("1")))
 	return conf.Block{
@@ -203,7 +203,9 @@ func (g gateway) gatewayPasses(without ...string) []conf.Argument {
 // toCache returns the headers that the gateway adds to a response.
 func (g gateway) toCache() conf.Block {
 	lifetime := addHeader("X-Accel-Expires", conf.Expression(lifetimeVariable))
-	return slices.Concat(control(), conf.Block{lifetime}, g.redirect())
+	// nginx evaluates the headers in their order. After a lifetime, it ignores all of Cache-Control but the directives for
+	// stale copies.
+	return slices.Concat(conf.Block{lifetime}, control(), g.redirect())
 }
 
 // control returns the headers that tell the cache the Cache-Control of a response.

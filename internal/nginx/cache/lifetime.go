@@ -58,8 +58,9 @@ func (m gatewayMaps) lifetimes() conf.Block {
 	}, "|")
 	return append(conf.Block{
 		m.plainLifetime(plainLifetime),
-		conf.Map(stateInRequest+":$status", failedRenewal, conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression("~^(?:"+states+"):(?:4(?!04|10)|5)"), conf.Literal("1"))),
+		// The gateway does not know whether a POST renews an object.
+		conf.Map("$request_method:"+stateInRequest+":$status", failedRenewal, conf.D("default", conf.Literal("")),
+			conf.Row(conf.Expression("~^(?:POST:.*|[A-Z]+:(?:"+states+")):(?:4(?!04|10)|5)"), conf.Literal("1"))),
 	}, of...)
 }
 

@@ -160,7 +160,7 @@ func (p peers) lookupMaps() conf.Block {
 // object's own headers then define the time.
 func secondsOfFills() conf.Directive {
 	return conf.Map("$upstream_cache_status", fillSeconds,
-		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("EXPIRED"), conf.Literal("")),
+		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("EXPIRED"), conf.Expression(ownLifetime)),
 		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|STALE)$"), conf.Literal(filledFor)))
 }
 

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -12,9 +13,11 @@ import (
 // routePolicy is the ID of the policy for a request; "" if there is none.
 const routePolicy = "$route_policy"
 
-// policy is a cache policy of routes, with the site that the routes would have if all of them had this policy.
+// policy is a cache policy of routes, with the site that the routes would have if all of them had this policy. suffix
+// is at the end of the names of its variables. It is short, because nginx limits the length of names and of
+// expressions.
 type policy struct {
-	id string
+	id, suffix string
 	site
 }
 
@@ -33,7 +36,8 @@ func policiesOf(n node) (list []policy) {
 			rules = n.alsoRules(id)
 		}
 		if rules != nil {
-			list = append(list, policy{id, routesSite(n, sites.OfRoutes(n.Spec, rules))})
+			suffix := fmt.Sprintf("_p%d", len(list))
+			list = append(list, policy{id, suffix, routesSite(n, sites.OfRoutes(n.Spec, rules))})
 		}
 	}
 	return list
@@ -68,10 +72,9 @@ func (s site) byPolicy(of func(site) conf.Block, variables ...selected) (block c
 		if part == nil {
 			continue
 		}
-		suffix := "_" + p.id
-		block = append(block, conf.Scope(part, suffix)...)
+		block = append(block, conf.Scope(part, p.suffix)...)
 		for i, v := range variables {
-			rows[i] = append(rows[i], conf.Row(conf.Literal(p.id), v.variable+conf.Expression(suffix)))
+			rows[i] = append(rows[i], conf.Row(conf.Literal(p.id), v.variable+conf.Expression(p.suffix)))
 		}
 	}
 	if len(block) == 0 {

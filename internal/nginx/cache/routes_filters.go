@@ -29,7 +29,9 @@ type filter struct {
 	upstream string
 }
 
-func (f filter) location() string { return filterPrefix + f.action.ID }
+// location returns the name of the location that changes the headers. Actions that differ in something else share a
+// location.
+func (f filter) location() string { return filterPrefix + f.action.FilterID() }
 
 // filters returns the server filters, with a location for each action that changes headers. proxy_set_header takes no
 // variable as the name of a header, so each action has a list of its own. The gateway has no such lists: it would have
@@ -61,8 +63,12 @@ func (r routed) filters(list []filter) conf.Block {
 			location(disconnect, conf.D("return", conf.Literal("444"))),
 			dispatch(conf.Expression(filterLocation), ifEqual(filterLocation, "", conf.D("return", conf.Literal("444")))),
 		})
+	has := map[string]bool{}
 	for _, f := range list {
-		server = append(server, f.apply())
+		if !has[f.location()] {
+			server = append(server, f.apply())
+		}
+		has[f.location()] = true
 	}
 	socket := conf.D("server", entry.address())
 	again := conf.Block{}
