@@ -28,7 +28,7 @@ import (
 var kubernetes = []string{
 	"spec.pod.affinity", "spec.pod.tolerations", "spec.pod.topologySpreadConstraints", "spec.pod.resources",
 	"spec.pod.imagePullSecrets",
-	"status.conditions",
+	"status.conditions", "spec.targetRefs", "status.ancestors",
 }
 
 func main() {
