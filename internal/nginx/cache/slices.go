@@ -272,8 +272,7 @@ func (s store) inWhole() conf.Block {
 	return conf.Block{fetched, location(stored, kept...), again, s.past(passInWhole, noCookies)}
 }
 
-// headStates and headPlaces return the rows for a HEAD in the location whole, in the maps for stateVariable and
-// byStateVariable.
+// headStates returns the row for a HEAD in the location whole in the map for stateVariable.
 func (s site) headStates() conf.Block {
 	if !s.hasSlices() {
 		return nil
@@ -281,6 +280,7 @@ func (s site) headStates() conf.Block {
 	return conf.Block{conf.Row(conf.Expression("~.:MISS:HEAD:"+fromWhole), conf.Literal(stateHeadInWhole))}
 }
 
+// headPlaces returns the row for a HEAD in the location whole in the map for byStateVariable.
 func (s site) headPlaces() conf.Block {
 	if !s.hasSlices() {
 		return nil
