@@ -108,7 +108,9 @@ func (s store) cached(l diskLocation) conf.Directive {
 	if l.name == otherDisk {
 		block = append(block, falls(conf.Literal("1")))
 	}
-	from := map[string]conf.Literal{onDisk: fromDisk, waiting: fromWaiting, unlocked: fromUnlocked, whole: fromWhole}[l.name]
+	from := map[string]conf.Literal{
+		onDisk: fromDisk, waiting: fromWaiting, unlocked: fromUnlocked, whole: fromWhole,
+	}[l.name]
 	block = append(block, set(fromVariable, from))
 	if l.sliced {
 		block = append(s.slices(), block...) // the failover depends on the slice
