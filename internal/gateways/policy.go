@@ -36,7 +36,7 @@ func targetsOf(p *v1alpha1.CachePolicy) (list []target) {
 // readPolicies finds the policy for each target. If several policies have the same target, the oldest one counts
 // (GEP-713).
 func (d *decision) readPolicies() {
-	slices.SortFunc(d.Policies, func(a, b v1alpha1.CachePolicy) int { return byAge(&a, &b) })
+	d.Policies = slices.SortedFunc(slices.Values(d.Policies), func(a, b v1alpha1.CachePolicy) int { return byAge(&a, &b) })
 	for i := range d.Policies {
 		p := &d.Policies[i]
 		d.rules[routes.PolicyID(p.Spec.CacheRules)] = p.Spec.CacheRules

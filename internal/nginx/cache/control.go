@@ -25,8 +25,8 @@ const (
 	controlVariable = "$control"
 	storedVariable  = "$stored_control"
 	clientVariable  = "$client_control"
-	// givenControl and givenToClients are controlVariable and the Cache-Control of the response, each with all of its
-	// directives. controlToClients is givenToClients without the ignored directives.
+	// givenControl is controlVariable with the ignored directives. controlToClients is the Cache-Control of the response
+	// without the ignored directives.
 	givenControl     = "$given_control"
 	controlToClients = "$control_to_clients"
 	// strictVariable is not empty for objects that may not be served stale.
@@ -42,10 +42,13 @@ const (
 // controlMaps returns the maps that evaluate Cache-Control.
 func (m gatewayMaps) controlMaps() conf.Block {
 	const control = conf.Expression(controlVariable)
-	const add = control
+	given, toClients := control, conf.Expression(controlInAnswer)
+	if ignoresControl(m.Cache.CacheRules) || m.anyPolicy(ignoresControl) {
+		given, toClients = givenControl, controlToClients
+	}
 	windows, block := m.staleWindows()
 	return append(append(block, m.ignoredMaps()...),
-		conf.Map("$upstream_http_cdn_cache_control", m.unlessIgnored(givenControl, control),
+		conf.Map("$upstream_http_cdn_cache_control", given,
 			conf.D("default", conf.Expression(controlInAnswer)),
 			conf.Row(conf.Expression("~*"+dictionary), conf.Expression("$upstream_http_cdn_cache_control"))),
 		conf.Map(control, storedVariable,
@@ -54,12 +57,11 @@ func (m gatewayMaps) controlMaps() conf.Block {
 			conf.Row(conf.Expression("~*(?:no-store|no-cache|private)"), control),
 			conf.Row(conf.Expression("~*stale-while-revalidate.*stale-if-error"), control),
 			conf.Row(conf.Expression("~*stale-if-error.*stale-while-revalidate"), control),
-			conf.Row(conf.Expression("~*stale-while-revalidate"), add+windows.ifError),
-			conf.Row(conf.Expression("~*stale-if-error"), add+windows.whileRevalidate),
-			conf.D("default", add+windows.both)),
-		conf.Map(m.unlessIgnored(controlInAnswer, controlToClients), originVariable,
-			conf.Row(conf.Literal(""), conf.Literal(noControl)),
-			conf.D("default", m.unlessIgnored(controlInAnswer, controlToClients))),
+			conf.Row(conf.Expression("~*stale-while-revalidate"), control+windows.ifError),
+			conf.Row(conf.Expression("~*stale-if-error"), control+windows.whileRevalidate),
+			conf.D("default", control+windows.both)),
+		conf.Map(toClients, originVariable,
+			conf.Row(conf.Literal(""), conf.Literal(noControl)), conf.D("default", toClients)),
 		clientControl())
 }
 
@@ -124,18 +126,6 @@ var directives = map[v1alpha1.Ignored]string{
 // ignoresControl returns true if rules ignore directives of Cache-Control.
 func ignoresControl(r v1alpha1.CacheRules) bool {
 	return slices.ContainsFunc(r.Ignore, func(i v1alpha1.Ignored) bool { return directives[i] != "" })
-}
-
-// unlessIgnored returns the name of the variable with all directives if nothing is ignored, and of the one without the
-// ignored directives otherwise.
-func (m gatewayMaps) unlessIgnored(all, rest conf.Expression) conf.Expression {
-	isIgnored := ignoresControl(m.Cache.CacheRules) || m.anyPolicy(ignoresControl)
-	switch {
-	case all == givenControl && !isIgnored, all != givenControl && isIgnored:
-		return rest
-	default:
-		return all
-	}
 }
 
 // ignoredMaps returns the maps that remove ignored directives from Cache-Control: from the one that applies to the

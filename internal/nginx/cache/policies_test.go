@@ -89,8 +89,7 @@ func TestFilledLifetime(t *testing.T) {
 	}
 }
 
-// TestRaisedLifetime checks that an object whose lifetime was raised is served stale, as any other, and that a failed
-// POST does not replace an expired object.
+// TestRaisedLifetime checks that an object whose lifetime was raised is served stale, as any other.
 func TestRaisedLifetime(t *testing.T) {
 	t.Parallel()
 	least := v1alpha1.Duration("100s")
