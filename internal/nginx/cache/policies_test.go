@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,6 +109,35 @@ func TestRaisedLifetime(t *testing.T) {
 		r, _ := s.get(t, "/raised", "X-Fails: 1")
 		if got := fmt.Sprint(r.StatusCode, r.Header.Get("X-Cache")); got != "200STALE" {
 			t.Errorf("%s: %s", kind, got)
+		}
+	}
+}
+
+// TestFailedPost checks that ttl does not store a failure in the place of an expired response to POST.
+func TestFailedPost(t *testing.T) {
+	t.Parallel()
+	force := v1alpha1.Duration("100s")
+	var status atomic.Int64
+	status.Store(http.StatusOK)
+	n := start(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) },
+		func(spec *v1alpha1.CacheNodeSpec) {
+			spec.Cache.Methods = []v1alpha1.CacheMethod{"GET", "HEAD", "POST"}
+			spec.Cache.Key = []v1alpha1.KeyPart{v1alpha1.KeyMethod, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
+			spec.Cache.TTL = []v1alpha1.TTL{{Status: []v1alpha1.TTLStatus{200, 429}, Force: &force}}
+		})
+	post := func() string {
+		r, _ := ask(t, n.Client(), http.MethodPost, "http://127.0.0.1:8080/post")
+		return fmt.Sprint(r.StatusCode, " ", r.Header.Get("X-Cache"))
+	}
+	post()
+	if got := post(); got != "200 HIT" {
+		t.Fatalf("before it expires: %s", got)
+	}
+	expire(t, n, "POST www.example.com/post")
+	status.Store(http.StatusTooManyRequests)
+	for range 2 {
+		if got := post(); got != "429 EXPIRED" {
+			t.Errorf("after a failure: %s, want 429 EXPIRED", got)
 		}
 	}
 }
